@@ -1,0 +1,22 @@
+"""Counts of votes to one-sided confidence bounds. Pure: numpy and scipy only, no torch.
+
+Functions whose names end in ``_lower`` or ``_upper`` and that are exact (Clopper-Pearson) may back a
+certificate. Wilson and Agresti-Coull are approximate; they exist for comparison and no certificate uses them.
+"""
+
+from recert.bounds.approximate import agresti_coull_lower, agresti_coull_upper, wilson_lower, wilson_upper
+from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper, two_sided_p_value
+from recert.bounds.sample_size import Interval, samples_for_width, smallest_samples_to_certify
+
+__all__ = [
+    "Interval",
+    "agresti_coull_lower",
+    "agresti_coull_upper",
+    "clopper_pearson_lower",
+    "clopper_pearson_upper",
+    "samples_for_width",
+    "smallest_samples_to_certify",
+    "two_sided_p_value",
+    "wilson_lower",
+    "wilson_upper",
+]
