@@ -1,0 +1,55 @@
+"""recert: certify that a network's predictions are robust, and re-certify it cheaply after it was changed.
+
+>>> import recert
+>>> recert.Gaussian(sigma=0.5)
+Gaussian(sigma=0.5)
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from recert.version import __version__
+
+if TYPE_CHECKING:
+    from recert import bounds as bounds
+    from recert import metrics as metrics
+    from recert import radius as radius
+    from recert.cache import Cache as Cache
+    from recert.certificates import Certificates as Certificates
+    from recert.certificates import Outcome as Outcome
+    from recert.certification import certify as certify
+    from recert.certification import predict as predict
+    from recert.errors import RecertError as RecertError
+    from recert.noise import Gaussian as Gaussian
+    from recert.recertification import recertify as recertify
+    from recert.sampling import Progress as Progress
+    from recert.sampling import StoredVotes as StoredVotes
+
+# Names are imported when they are first used: reading a cache or asking for --help does not load torch.
+_HOMES = {
+    "Cache": "recert.cache",
+    "Certificates": "recert.certificates",
+    "Gaussian": "recert.noise",
+    "Outcome": "recert.certificates",
+    "Progress": "recert.sampling",
+    "RecertError": "recert.errors",
+    "StoredVotes": "recert.sampling",
+    "certify": "recert.certification",
+    "predict": "recert.certification",
+    "recertify": "recert.recertification",
+}
+_ROOMS = ("bounds", "metrics", "radius")
+
+__all__ = ["__version__", *sorted(_HOMES), *_ROOMS]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"recert.{name}")
+    raise AttributeError(f"module 'recert' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,6 +5,7 @@ certificate. Wilson and Agresti-Coull are approximate; they exist for comparison
 """
 
 from recert.bounds.approximate import agresti_coull_lower, agresti_coull_upper, wilson_lower, wilson_upper
+from recert.bounds.arguments import check_alpha
 from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper, two_sided_p_value
 from recert.bounds.sample_size import Interval, samples_for_width, smallest_samples_to_certify
 
@@ -12,6 +13,7 @@ __all__ = [
     "Interval",
     "agresti_coull_lower",
     "agresti_coull_upper",
+    "check_alpha",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
     "samples_for_width",

@@ -28,4 +28,6 @@ def checked_counts(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) ->
 def check_alpha(alpha: ArrayLike) -> None:
     a = np.asarray(alpha, dtype=float)
     if not np.all((a > 0) & (a < 1)):
-        raise ValueError(f"expected an error probability alpha with 0 < alpha < 1, got {alpha}; a usual value is 0.001")
+        raise ValueError(
+            f"expected an error probability alpha with 0 < alpha < 1, got {a.min():g}; a usual value is 0.001"
+        )

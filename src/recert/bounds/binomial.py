@@ -24,7 +24,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     """
     k, n, a = checked_counts(successes, trials, alpha)
     with np.errstate(all="ignore"):  # the corners k = 0 and k = n are replaced below
-        bound = special.betaincinv(k, n - k + 1, a)
+        bound: Floats = np.asarray(special.betaincinv(k, n - k + 1, a), dtype=float)
         inner = (k > 0) & (k < n)
         # P(Bin(n, q) >= k) = I_q(k, n - k + 1) must not exceed alpha at the value we return.
         bound = _step_until(bound, -1.0, inner, lambda q: special.betainc(k, n - k + 1, q), a, n)
@@ -41,7 +41,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     """
     k, n, a = checked_counts(successes, trials, alpha)
     with np.errstate(all="ignore"):
-        bound = special.betainccinv(k + 1, n - k, a)
+        bound: Floats = np.asarray(special.betainccinv(k + 1, n - k, a), dtype=float)
         inner = (k > 0) & (k < n)
         # P(Bin(n, q) <= k) = 1 - I_q(k + 1, n - k) must not exceed alpha at the value we return.
         bound = _step_until(bound, +1.0, inner, lambda q: special.betaincc(k + 1, n - k, q), a, n)
@@ -70,7 +70,9 @@ def tail_margin(trials: Floats) -> Floats:
     return np.asarray(1e-13 * (1.0 + np.sqrt(trials)))
 
 
-def _step_until(bound: Floats, direction: float, active: NDArray[np.bool_], tail: Any, alpha: Floats, n: Floats) -> Floats:
+def _step_until(
+    bound: Floats, direction: float, active: NDArray[np.bool_], tail: Any, alpha: Floats, n: Floats
+) -> Floats:
     """Step the bound outward, in doubling units in the last place, until its tail is at most alpha."""
     limit = alpha / (1.0 + tail_margin(n))
     step = direction * np.spacing(np.clip(bound, np.finfo(float).tiny, 1.0))

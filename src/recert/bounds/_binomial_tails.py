@@ -1,0 +1,72 @@
+"""Binomial point probabilities and tails for compiled loops, accurate to about 1e-12 relative.
+
+Point probabilities follow Loader, "Fast and accurate computation of binomial probabilities" (2000): no large
+logarithms are subtracted from each other, so nothing cancels at a million trials.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+# ln(n!) minus Stirling's formula for n = 0..15; from 16 on the series below is exact to rounding.
+_SMALL_STIRLING_ERRORS = np.array(
+    [0.0] + [math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2 * math.pi) for n in range(1, 16)]
+)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _stirling_error(n: int) -> float:
+    if n < 16:
+        return float(_SMALL_STIRLING_ERRORS[n])
+    inverse_square = 1.0 / (float(n) * n)
+    series = 1 / 1260 - (1 / 1680 - inverse_square / 1188) * inverse_square
+    return (1 / 12 - (1 / 360 - series * inverse_square) * inverse_square) / n
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _deviance(x: float, mean: float) -> float:
+    """x ln(x / mean) + mean - x without cancellation."""
+    difference = x - mean
+    if abs(difference) >= 0.1 * (x + mean):
+        return x * math.log(x / mean) - difference
+    v = difference / (x + mean)
+    total, power = difference * v, 2.0 * x * v
+    for j in range(1, 1000):
+        power *= v * v
+        larger = total + power / (2 * j + 1)
+        if larger == total:
+            break
+        total = larger
+    return total
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def point_probability(k: int, n: int, p: float) -> float:
+    """P(Bin(n, p) = k) for 0 <= k <= n and 0 < p < 1."""
+    if k == 0:
+        return math.exp(n * math.log1p(-p))
+    if k == n:
+        return math.exp(n * math.log(p))
+    exponent = _stirling_error(n) - _stirling_error(k) - _stirling_error(n - k)
+    exponent -= _deviance(float(k), n * p) + _deviance(float(n - k), n * (1.0 - p))
+    return math.exp(exponent) * math.sqrt(n / (2 * math.pi * k * float(n - k)))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def upper_tail(k: int, n: int, p: float) -> float:
+    """P(Bin(n, p) >= k), for k above the mean: a sum that stops when what is left is below rounding."""
+    if k <= 0 or p >= 1.0:
+        return 1.0
+    if p <= 0.0:
+        return 0.0
+    term = point_probability(k, n, p)
+    total, odds = term, p / (1.0 - p)
+    for j in range(k, n):
+        ratio = (n - j) * odds / (j + 1.0)
+        term *= ratio
+        total += term
+        # The ratios fall, so everything that is left is at most this geometric series; add it back.
+        if ratio < 0.9 and term < 1e-13 * total:
+            return min(1.0, total + term * ratio / (1.0 - ratio))
+    return min(1.0, total)

@@ -1,0 +1,207 @@
+"""The cache: certify once, keep every vote, re-certify from the votes."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.cache import parts
+from recert.cache.directory import Directory
+from recert.cache.manifest import Manifest, mixed_numerics
+from recert.cache.votes import VoteTable
+from recert.cache.writer import PartWriter
+from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
+from recert.errors import CorruptCache, UnknownInputs
+from recert.noise import Stream
+from recert.votes import Votes, count_votes
+
+MANIFEST = "manifest.json"
+STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
+
+
+class Cache:
+    """Votes of one model under one noise. `digests` are the inputs that this view of it is about, in order."""
+
+    def __init__(
+        self, manifest: Manifest, directory: Directory | None = None, digests: Sequence[str] | None = None
+    ) -> None:
+        self.manifest = manifest
+        self.digests = tuple(manifest.inputs if digests is None else digests)
+        self._directory = directory
+        self._table = VoteTable(directory)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""
+        directory = Directory(path)
+        names = directory.names()
+        if MANIFEST not in names:
+            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {len(names)} other files")
+        cache = cls(Manifest.from_json(directory.read(MANIFEST)), directory)
+        missing = sorted(set(cache.manifest.parts) - set(names))
+        if missing:
+            raise CorruptCache(
+                f"{directory} lacks {missing[0]}; restore it, or remove it from {MANIFEST} and certify again"
+            )
+        for name in filter(parts.is_part, names):
+            cache._table.add(parts.decode(name, directory.read(name), with_votes=False), name)
+        return cache
+
+    @classmethod
+    def continue_or_create(
+        cls, wanted: Manifest, store: str | os.PathLike[str] | None, digests: Sequence[str], *, allow_numerics: bool
+    ) -> Self:
+        """The cache at `store`, grown to what is wanted, or a new one; in memory if there is no store."""
+        if store is None:
+            return cls(wanted, None, digests)
+        directory = Directory(store)
+        if MANIFEST in directory.names():
+            cache = cls.open(store)
+            cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
+            cache.manifest = cache.manifest.extended(wanted)
+        else:
+            cache = cls(wanted, directory)
+        cache.digests = tuple(digests)
+        return cache
+
+    def missing(self) -> list[tuple[str, Stream, range]]:
+        """Votes that are still to be drawn: (input, stream, sample range), each input once."""
+        return [
+            (digest, stream, gap)
+            for digest in dict.fromkeys(self.digests)
+            for stream in STREAMS
+            for gap in self._table.missing(digest, stream, self.manifest.wanted(stream))
+        ]
+
+    @contextmanager
+    def writing(self) -> Iterator[PartWriter]:
+        """A writer for new votes. What was drawn is kept even if drawing fails; at the end the cache is sealed."""
+        if self._directory is None:
+            writer = PartWriter(self.manifest.classes, lambda rows: self._table.add(rows, None))
+            yield writer
+            writer.flush()
+            return
+        with self._directory.locked():
+            self._write_manifest()
+            writer = PartWriter(self.manifest.classes, self._write_part)
+            try:
+                yield writer
+            finally:
+                writer.flush()
+            self._write_manifest()
+
+    def record_numerics(self, numerics: dict[str, str]) -> None:
+        """Note numerics that votes were really drawn with, beside those noted before."""
+        self.manifest = replace(self.manifest, numerics=mixed_numerics(self.manifest.numerics, numerics))
+
+    def certify(self, *, alpha: float | None = None, certificate: str | None = None) -> Certificates:
+        """Certificates from the votes, at any alpha: the votes do not depend on it."""
+        alpha = self.manifest.alpha if alpha is None else alpha
+        certificate = certificate or self.manifest.certificate
+        n, sigma = self.manifest.samples, self.manifest.gaussian.sigma
+        selection, estimation = (self.counts(stream) for stream in STREAMS)
+        rows = np.arange(len(self.digests))
+        top = selection.argmax(axis=1)
+        top_votes = estimation[rows, top]
+        if certificate == "two-sided":
+            rivals = estimation.copy()
+            rivals[rows, top] = 0
+            claims = claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, sigma)
+        else:
+            claims = claim_one_sided(top, top_votes, n, alpha, sigma)
+        passes = n + self.manifest.selection_samples
+        result = Certificates.build(
+            self.digests,
+            claims,
+            self.settings(method="certify", certificate=certificate, alpha=alpha),
+            top_votes=top_votes,
+            samples=n,
+            forward_passes=passes,
+            seconds=np.array([self._table.seconds(digest) for digest in self.digests]),
+            nobody=passes - selection.sum(axis=1) - estimation.sum(axis=1),
+        )
+        return result.take(_first_of_each(self.digests))
+
+    @property
+    def certificates(self) -> Certificates:
+        """Certificates at the alpha that the cache was made with."""
+        return self.certify()
+
+    def settings(self, *, method: str, certificate: str, alpha: float, error: float | None = None) -> Settings:
+        """Settings of certificates that are drawn from this cache alone."""
+        m = self.manifest
+        return Settings(
+            method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
+            noise=m.noise, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
+            model=asdict(m.model), numerics=m.numerics, looks=m.looks,
+        )  # fmt: skip
+
+    def counts(self, stream: Stream) -> NDArray[np.int64]:
+        """Votes per class: inputs x classes."""
+        n, classes = self.manifest.wanted(stream), self.manifest.classes
+        return np.stack([self._table.counts(digest, stream, n, classes) for digest in self.digests])
+
+    def votes(self, digest: str, stream: Stream = Stream.ESTIMATION) -> Votes:
+        """All votes of one input, in sample order."""
+        return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def about(self, digests: Sequence[str]) -> "Cache":
+        """The same cache, viewed for other inputs. Inputs that it does not hold are named."""
+        known = set(self.manifest.inputs)
+        unknown = [i for i, digest in enumerate(digests) if digest not in known]
+        if unknown:
+            named = ", ".join(map(str, unknown[:10])) + (", ..." if len(unknown) > 10 else "")
+            whose = (
+                "all of them: this cache was made for other data" if len(unknown) == len(digests) else f"inputs {named}"
+            )
+            raise UnknownInputs(
+                f"{len(unknown)} of {len(digests)} inputs are not in the cache ({whose}); certify them first, on the same store"
+            )
+        view = Cache(self.manifest, self._directory, digests)
+        view._table = self._table
+        return view
+
+    def verify(self) -> list[str]:
+        """Read every part in full and return what is wrong with it, one line each; an empty list is a sound cache."""
+        if self._directory is None:
+            return []
+        names = self._directory.names()
+        problems = [f"{name} is missing" for name in sorted(set(self.manifest.parts) - set(names))]
+        for name in filter(parts.is_part, names):
+            try:
+                rows = parts.decode(name, self._directory.read(name), with_votes=True)
+                problems += [
+                    f"{name}: counts of input {row.digest[:12]} do not match its votes"
+                    for row in rows
+                    if self._lies(row)
+                ]
+            except CorruptCache as error:
+                problems.append(str(error))
+        lacking = {digest for digest, _, _ in self.missing()}
+        return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
+
+    def _lies(self, row: parts.Row) -> bool:
+        assert row.votes is not None
+        return not np.array_equal(count_votes(row.votes, self.manifest.classes), row.counts)
+
+    def _write_part(self, rows: list[parts.Row]) -> None:
+        assert self._directory is not None
+        name, data = parts.encode(rows, self.manifest.classes)
+        self._directory.write(name, data)
+        self._table.add([replace(row, votes=None) for row in rows], name)
+
+    def _write_manifest(self) -> None:
+        assert self._directory is not None
+        names = filter(parts.is_part, self._directory.names())
+        self.manifest = replace(self.manifest, parts=tuple(names))
+        self._directory.write(MANIFEST, self.manifest.to_json())
+
+
+def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:
+    """For every position, the first position with the same input: repeats of an input cost nothing."""
+    first: dict[str, int] = {}
+    return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], dtype=np.int64)

@@ -1,0 +1,192 @@
+"""Certificates in columns, one row per input, with everything that a published number needs beside it."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from recert import metrics
+from recert.certificates.claims import Claims
+from recert.certificates.outcome import Outcome
+from recert.noise import parse_noise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was certified, how, and with which probability of error."""
+
+    method: str
+    certificate: str
+    alpha: float
+    error: float
+    """Probability that an input's claim is wrong, as far as it is proved. Equals alpha, but for the paper's irs."""
+    noise: str
+    seed: int
+    samples: int
+    selection_samples: int
+    model: dict[str, str]
+    numerics: dict[str, str]
+    looks: tuple[int, ...] = ()
+
+    @property
+    def guarantee(self) -> str:
+        """One sentence that says what holds."""
+        text = (
+            f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
+            f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
+        )
+        if len(self.looks) > 1:
+            text += (
+                f" The votes were extended after an earlier look (n = {', '.join(map(str, self.looks))}): each look holds on "
+                f"its own; that all hold together has error at most {len(self.looks) * self.error:g}."
+            )
+        return text
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """One row per input. Counts that a method does not use are 0."""
+
+    input: NDArray[Any]
+    index: Ints
+    outcome: NDArray[Any]
+    prediction: Ints
+    radius: Floats
+    norm: NDArray[Any]
+    top_lower: Floats
+    runner_up_upper: Floats
+    top_votes: Ints
+    samples: Ints
+    replayed: Ints
+    kept: Ints
+    lost: Ints
+    gained: Ints
+    method: NDArray[Any]
+    alpha: Floats
+    forward_passes: Ints
+    seconds: Floats
+    nobody: Ints
+    """Samples among these whose logits were not finite: votes for nobody."""
+    settings: Settings = field(repr=False)
+
+    @classmethod
+    def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, **counts: Any) -> Self:
+        """Certificates from claims and counts (arrays or numbers); counts that are not given are 0."""
+        rows = len(digests)
+        whole = ("top_votes", "samples", "replayed", "kept", "lost", "gained", "forward_passes", "nobody")
+        columns: dict[str, Any] = {
+            name: np.broadcast_to(np.asarray(counts.pop(name, 0), dtype=np.int64), rows) for name in whole
+        }
+        seconds = np.broadcast_to(np.asarray(counts.pop("seconds", 0.0), dtype=float), rows)
+        if counts:
+            raise TypeError(f"unknown columns: {', '.join(counts)}")
+        return cls(
+            input=np.array(digests, dtype=object), index=np.arange(rows), **vars(claims), **columns, seconds=seconds,
+            norm=np.full(rows, parse_noise(settings.noise).norm, dtype=object),
+            method=np.full(rows, settings.method, dtype=object), alpha=np.full(rows, settings.alpha), settings=settings,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def certified(self) -> NDArray[np.bool_]:
+        return np.asarray(self.outcome == Outcome.CERTIFIED, dtype=bool)
+
+    @property
+    def explanation(self) -> NDArray[Any]:
+        """Why each input fared as it did."""
+        return np.array([_explain(Outcome(o), int(n)) for o, n in zip(self.outcome, self.nobody, strict=True)], dtype=object)
+
+    @property
+    def guarantee(self) -> str:
+        return self.settings.guarantee
+
+    @property
+    def mean_forward_passes(self) -> float:
+        """Forward passes per input: what the certificates cost."""
+        return float(self.forward_passes.mean())
+
+    def average_certified_radius(self, labels: ArrayLike) -> float:
+        return metrics.average_certified_radius(self.prediction, self.radius, labels)
+
+    def certified_accuracy(self, labels: ArrayLike, at: ArrayLike) -> Any:
+        return metrics.certified_accuracy(self.prediction, self.radius, labels, at)
+
+    def smoothed_accuracy(self, labels: ArrayLike) -> float:
+        return metrics.smoothed_accuracy(self.prediction, labels)
+
+    @property
+    def abstention_rate(self) -> float:
+        return metrics.abstention_rate(self.prediction)
+
+    def take(self, rows: ArrayLike) -> Self:
+        """The given rows, in that order, numbered anew. A row taken again costs nothing again."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        columns = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "settings"}
+        repeated = np.ones(len(chosen), dtype=bool)
+        repeated[np.unique(chosen, return_index=True)[1]] = False
+        columns["index"] = np.arange(len(chosen))
+        columns["forward_passes"] = np.where(repeated, 0, columns["forward_passes"])
+        columns["seconds"] = np.where(repeated, 0.0, columns["seconds"])
+        return replace(self, **columns)
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table; its schema metadata holds the settings."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
+        return table.replace_schema_metadata({"recert": json.dumps(asdict(self.settings))})
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """A pandas data frame; `frame.attrs["recert"]` holds the settings."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_pandas needs pandas: pip install 'recert[pandas]'") from None
+        frame = pd.DataFrame({name: getattr(self, name) for name in COLUMNS})
+        frame.attrs["recert"] = asdict(self.settings)
+        return frame
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        pq.write_table(self.to_arrow(), os.fspath(path))
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        pyarrow.csv.write_csv(self.to_arrow(), os.fspath(path))
+
+    def to_tsv(self, path: str | os.PathLike[str], labels: ArrayLike, *, idx: ArrayLike | None = None) -> None:
+        """The field's log: idx, label, predict, radius, correct, time; radii at full precision."""
+        y = np.asarray(labels)
+        if y.shape != self.index.shape:
+            raise ValueError(f"expected {len(self)} labels, got {y.shape}")
+        names = self.index if idx is None else np.asarray(idx)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("idx\tlabel\tpredict\tradius\tcorrect\ttime\n")
+            for i, label, predict, r, s in zip(names, y, self.prediction, self.radius, self.seconds, strict=True):
+                file.write(
+                    f"{i}\t{label}\t{predict}\t{float(r)!r}\t{int(predict == label)}\t{timedelta(seconds=float(s))}\n"
+                )
+
+
+COLUMNS = (
+    "input", "index", "outcome", "explanation", "prediction", "radius", "norm", "top_lower", "runner_up_upper", "top_votes",
+    "samples", "replayed", "kept", "lost", "gained", "method", "alpha", "forward_passes", "seconds",
+)  # fmt: skip
+
+
+def _explain(outcome: Outcome, nobody: int) -> str:
+    note = f" {nobody} samples had logits that were not finite; they voted for nobody." if nobody else ""
+    return outcome.explanation + note

@@ -1,0 +1,45 @@
+"""How an input fared, in words. Abstaining is a result, not an error."""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """Outcomes of certify, recertify and predict; each explains itself and names the remedy."""
+
+    CERTIFIED = "certified"
+    PREDICTED = "predicted"
+    NO_MAJORITY = "no-majority"
+    RUNNER_UP_TOO_CLOSE = "runner-up-too-close"
+    NOT_CERTIFIED_BEFORE = "not-certified-before"
+    TRANSFER_TOO_WEAK = "transfer-too-weak"
+    NOT_SIGNIFICANT = "not-significant"
+
+    @property
+    def explanation(self) -> str:
+        return _EXPLANATIONS[self]
+
+    @property
+    def abstained(self) -> bool:
+        return self not in (Outcome.CERTIFIED, Outcome.PREDICTED)
+
+
+_EXPLANATIONS = {
+    Outcome.CERTIFIED: "The prediction does not change within the radius.",
+    Outcome.PREDICTED: "The most frequent class is the most probable one.",
+    Outcome.NO_MAJORITY: (
+        "The class is not shown to have more than half of the votes. "
+        "More samples help if it nearly has; otherwise the model is unsure under this noise."
+    ),
+    Outcome.RUNNER_UP_TOO_CLOSE: (
+        "The class is not shown to be ahead of every other class. More samples help if the two are not tied."
+    ),
+    Outcome.NOT_CERTIFIED_BEFORE: (
+        "The original model abstained here, so there is nothing to transfer and no sample was spent. "
+        "Certify this input from scratch if you need it."
+    ),
+    Outcome.TRANSFER_TOO_WEAK: (
+        "After allowing for the votes that the modification may have flipped, no majority is left. "
+        "More samples help if few of the replayed votes flipped."
+    ),
+    Outcome.NOT_SIGNIFICANT: "The two most frequent classes are too close to tell apart. More samples help.",
+}

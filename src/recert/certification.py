@@ -1,0 +1,132 @@
+"""The verbs `certify` and `predict` (Cohen et al., 2019): draw votes, keep them, bound them."""
+
+import os
+from dataclasses import asdict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recert import bounds
+from recert.cache import Cache, Manifest
+from recert.certificates import Certificates, Claims, Outcome, Settings
+from recert.certificates.claims import outcome_column
+from recert.noise import Gaussian, Stream
+from recert.noise.keys import LARGEST_SAMPLE
+from recert.sampling import ProgressCallback, StoredVotes, Work, collect, open_source
+from recert.sampling.network import Model
+
+CERTIFICATES = {"one-sided": 1, "two-sided": 2}
+"""Kinds of certificate, and into how many bounds each splits alpha."""
+
+
+def certify(
+    model: Model | StoredVotes,
+    inputs: NDArray[np.float32] | torch.Tensor | None,
+    *,
+    noise: Gaussian,
+    samples: int = 100_000,
+    selection_samples: int = 100,
+    alpha: float = 0.001,
+    seed: int = 0,
+    certificate: str = "one-sided",
+    store: str | os.PathLike[str] | None = None,
+    allow_numerics: bool = False,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
+    classes: int | None = None,
+    identity: str | None = None,
+    progress: ProgressCallback | None = None,
+) -> Cache:
+    """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
+
+    For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
+    within the radius. `selection_samples` votes choose the class, `samples` other votes bound its probability.
+
+    With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
+    larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
+    needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
+    """
+    check_settings(samples, selection_samples, alpha, certificate)
+    if store is not None and identity is None and not isinstance(model, torch.nn.Module | StoredVotes):
+        raise ValueError(
+            "expected identity=... with a callable model and a store, got none; name it, e.g. 'my-api-2024-05'"
+        )
+    source = open_source(
+        model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes, identity=identity
+    )
+    wanted = Manifest(
+        model=source.identity, noise=noise.spec, seed=seed, classes=source.classes, input_shape=source.input_shape,
+        selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate,
+        numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
+    )  # fmt: skip
+    cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
+    position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
+    works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
+    with cache.writing() as writer:
+        for chunk in source.draw(works, "certifying", progress):
+            first = chunk.work.samples[chunk.start]
+            writer.add(source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds)
+        cache.record_numerics(source.numerics)
+    return cache
+
+
+def predict(
+    model: Model | StoredVotes,
+    inputs: NDArray[np.float32] | torch.Tensor | None,
+    *,
+    noise: Gaussian,
+    samples: int = 1_000,
+    alpha: float = 0.001,
+    seed: int = 0,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
+    classes: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Certificates:
+    """Prediction of the smoothed model, or an abstention (PREDICT).
+
+    For each input on its own, with probability at least 1 - alpha, the class returned, if any, is the most probable one.
+    Nothing is said about a radius, which is 0 here.
+    """
+    check_settings(samples, 1, alpha, "one-sided", smallest=1)
+    source = open_source(model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes)
+    works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
+    drawn = collect(source, works, "predicting", progress)
+    counts = np.stack([d.counts for d in drawn])
+    rows = np.arange(len(counts))
+    ranked = np.argsort(-counts, axis=1, kind="stable")
+    first, second = counts[rows, ranked[:, 0]], counts[rows, ranked[:, 1]]
+    certain = bounds.two_sided_p_value(first, second) <= alpha
+    claims = Claims(
+        outcome=outcome_column(certain, Outcome.PREDICTED, Outcome.NOT_SIGNIFICANT),
+        prediction=np.where(certain, ranked[:, 0], -1),
+        radius=np.zeros(len(rows)),
+        top_lower=np.full(len(rows), np.nan),
+        runner_up_upper=np.full(len(rows), np.nan),
+    )
+    settings = Settings(
+        method="predict", certificate="none", alpha=alpha, error=alpha, noise=noise.spec, seed=seed, samples=samples,
+        selection_samples=0, model=asdict(source.identity), numerics=source.numerics,
+    )  # fmt: skip
+    return Certificates.build(
+        source.digests, claims, settings, top_votes=first, samples=samples, forward_passes=samples,
+        seconds=np.array([d.seconds for d in drawn]), nobody=samples - counts.sum(axis=1),
+    )  # fmt: skip
+
+
+def check_settings(
+    samples: int, selection_samples: int, alpha: float, certificate: str, smallest: int | None = None
+) -> None:
+    """Refuse settings that are wrong or that could never certify anything, before a sample is spent."""
+    if certificate not in CERTIFICATES:
+        raise ValueError(f"expected certificate to be one of {', '.join(CERTIFICATES)}, got {certificate!r}")
+    bounds.check_alpha(alpha)
+    if not 1 <= selection_samples <= LARGEST_SAMPLE:
+        raise ValueError(f"expected at least 1 selection sample, got {selection_samples}; a usual value is 100")
+    smallest = smallest or bounds.smallest_samples_to_certify(alpha, sides=CERTIFICATES[certificate])
+    if not smallest <= samples <= LARGEST_SAMPLE:
+        raise ValueError(
+            f"expected between {smallest} and {LARGEST_SAMPLE} samples at alpha = {alpha:g}, got {samples}; "
+            f"with fewer than {smallest} every input abstains even if all votes agree"
+        )

@@ -1,0 +1,33 @@
+"""Errors of ours, each named by what the user can do about it. Wrong arguments are plain ValueErrors."""
+
+
+class RecertError(Exception):
+    """Base of every error that recert raises on purpose, wrong arguments (ValueError) aside."""
+
+
+class UnusableModel(RecertError):
+    """The model cannot be certified as it is: the message says why and what to change."""
+
+
+class ContextMismatch(RecertError):
+    """A cache belongs to another model, noise, seed or data: use the right pair, or another store."""
+
+    def __init__(self, field: str, expected: object, got: object, remedy: str) -> None:
+        super().__init__(f"the cache was made with {field} = {expected}, but here it is {got}; {remedy}")
+        self.field = field
+
+
+class UnknownInputs(RecertError):
+    """Some inputs are not in the cache: certify them first."""
+
+
+class IncompleteCache(RecertError):
+    """Votes are still missing: run the same `certify` again, it continues where it stopped."""
+
+
+class CorruptCache(RecertError):
+    """A file of the cache is not what was written: restore it, or delete it and run `certify` again."""
+
+
+class StoreBusy(RecertError):
+    """Another process is writing to this store: wait for it, or use another store."""

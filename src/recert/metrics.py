@@ -1,0 +1,117 @@
+"""Certificates and labels to numbers one publishes. Pure; the first place that sees labels.
+
+A prediction of -1 is an abstention; its radius counts as 0 and it is never right.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def average_certified_radius(predictions: ArrayLike, radii: ArrayLike, labels: ArrayLike) -> float:
+    """Mean radius, counting 0 where the prediction is wrong or abstained. Show certified accuracy beside it.
+
+    >>> average_certified_radius([1, 2, -1], [0.5, 0.7, 0.0], [1, 1, 1])
+    0.16666666666666666
+    """
+    right, r = _right(predictions, radii, labels)
+    return float(np.mean(np.where(right, r, 0.0)))
+
+
+def certified_accuracy(predictions: ArrayLike, radii: ArrayLike, labels: ArrayLike, at: ArrayLike) -> Any:
+    """Share of inputs predicted right with a radius of at least `at` (a number or an array of them).
+
+    >>> certified_accuracy([1, 2, 1], [0.5, 0.7, 0.1], [1, 1, 1], at=0.5)
+    0.3333333333333333
+    """
+    right, r = _right(predictions, radii, labels)
+    shares = np.mean(right & (r >= np.asarray(at, dtype=float)[..., None]), axis=-1)
+    return float(shares) if shares.ndim == 0 else shares
+
+
+def smoothed_accuracy(predictions: ArrayLike, labels: ArrayLike) -> float:
+    """Share of inputs predicted right; an abstention is not right."""
+    return float(np.mean(_right(predictions, np.zeros(np.size(predictions)), labels)[0]))
+
+
+def abstention_rate(predictions: ArrayLike) -> float:
+    """Share of inputs without a prediction."""
+    return float(np.mean(np.asarray(predictions) < 0))
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """How many times cheaper one cost-against-ACR curve is than another, or why that has no answer."""
+
+    value: float | None
+    reason: str
+
+    def __float__(self) -> float:
+        if self.value is None:
+            raise ValueError(f"there is no speed-up to state: {self.reason}")
+        return self.value
+
+    def __str__(self) -> str:
+        return self.reason if self.value is None else f"{self.value:.2f}x"
+
+
+def speedup_by_area(
+    costs: ArrayLike, radii: ArrayLike, baseline_costs: ArrayLike, baseline_radii: ArrayLike
+) -> Speedup:
+    """Ratio of the areas under cost against ACR, on the ACR range that both curves reach (the paper's text).
+
+    Each curve is given by its points: costs (forward passes or seconds) and the average certified radius they buy.
+
+    >>> float(speedup_by_area([1, 2], [0.4, 0.5], [3, 6], [0.4, 0.5]))
+    3.0
+    """
+    ours, theirs = _curve(costs, radii), _curve(baseline_costs, baseline_radii)
+    low, high = max(ours[0][0], theirs[0][0]), min(ours[0][-1], theirs[0][-1])
+    if not low < high:
+        return Speedup(None, _no_overlap(ours[0], theirs[0]))
+    at = np.unique(np.concatenate([[low, high], *(r[(r > low) & (r < high)] for r in (ours[0], theirs[0]))]))
+    area, baseline_area = (float(np.trapezoid(np.interp(at, *curve), at)) for curve in (ours, theirs))
+    return Speedup(baseline_area / area, f"on the common ACR range {low:.4f} to {high:.4f}")
+
+
+def speedup_by_ratio(
+    costs: ArrayLike, radii: ArrayLike, baseline_costs: ArrayLike, baseline_radii: ArrayLike
+) -> Speedup:
+    """Mean over our points of (baseline cost at the same ACR / our cost), where the baseline reaches it (the authors' code).
+
+    >>> float(speedup_by_ratio([1, 2], [0.4, 0.5], [2, 8], [0.4, 0.5]))
+    3.0
+    """
+    ours, theirs = _curve(costs, radii), _curve(baseline_costs, baseline_radii)
+    inside = (ours[0] >= theirs[0][0]) & (ours[0] <= theirs[0][-1])
+    if not inside.any():
+        return Speedup(None, _no_overlap(ours[0], theirs[0]))
+    ratios = np.interp(ours[0][inside], *theirs) / ours[1][inside]
+    return Speedup(float(ratios.mean()), f"mean of {inside.sum()} points that the baseline reaches")
+
+
+def _curve(costs: ArrayLike, radii: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points sorted by ACR; of points with one ACR the cheapest."""
+    cost, radius = np.asarray(costs, dtype=float), np.asarray(radii, dtype=float)
+    if cost.shape != radius.shape or cost.ndim != 1 or not cost.size:
+        raise ValueError(f"expected as many costs as ACRs, at least one, got {cost.shape} and {radius.shape}")
+    if not (np.isfinite(cost).all() and np.isfinite(radius).all() and (cost > 0).all()):
+        raise ValueError("expected finite ACRs and positive finite costs")
+    order = np.lexsort((cost, radius))
+    keep = order[np.r_[True, np.diff(radius[order]) > 0]]
+    return radius[keep], cost[keep]
+
+
+def _no_overlap(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> str:
+    return f"no common ACR range: {ours[0]:.4f} to {ours[-1]:.4f} against {theirs[0]:.4f} to {theirs[-1]:.4f} of the baseline"
+
+
+def _right(
+    predictions: ArrayLike, radii: ArrayLike, labels: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    p, r, y = np.asarray(predictions), np.asarray(radii, dtype=float), np.asarray(labels)
+    if not (p.shape == r.shape == y.shape) or p.ndim != 1 or p.size == 0:
+        raise ValueError(f"expected one prediction, radius and label per input, got {p.shape}, {r.shape}, {y.shape}")
+    return (p == y) & (p >= 0), r

@@ -1,0 +1,1 @@
+"""What can be certified, and how it is told apart from everything else."""

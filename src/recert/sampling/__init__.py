@@ -1,0 +1,19 @@
+"""Draws votes: the only room that calls a model."""
+
+from recert.sampling.sampler import Sampler
+from recert.sampling.source import Drawn, collect, open_source
+from recert.sampling.stored import StoredVotes
+from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work
+
+__all__ = [
+    "Drawn",
+    "Progress",
+    "ProgressCallback",
+    "Sampler",
+    "StoredVotes",
+    "VoteChunk",
+    "VoteSource",
+    "Work",
+    "collect",
+    "open_source",
+]

@@ -1,0 +1,34 @@
+"""Inputs as the user passes them, checked: a float32 array, the first dimension counts the inputs."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+
+def checked_inputs(inputs: Any) -> NDArray[np.float32]:
+    """The inputs as one float32 array on the CPU, or a ValueError that says what to do."""
+    if inputs is None:
+        raise ValueError("expected inputs, got None; only StoredVotes certify without inputs")
+    array = inputs.detach().cpu().numpy() if isinstance(inputs, torch.Tensor) else np.asarray(inputs)
+    if np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"expected float32 inputs, got {array.dtype}; for images in 0..255 pass (images / 255).astype('float32'), "
+            "so that the noise scale is in units of the [0, 1] range"
+        )
+    if array.dtype != np.float32:
+        raise ValueError(
+            f"expected float32 inputs, got {array.dtype}; convert them with .astype('float32') or .float()"
+        )
+    if array.ndim < 2 or array.size == 0:
+        raise ValueError(
+            f"expected inputs of shape (count, ...) with at least one input, got {array.shape}; "
+            "for a single input pass x[None]"
+        )
+    finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"expected finite inputs, got NaN or infinity in input {int(np.argmin(finite))}; clean the data first"
+        )
+    return np.ascontiguousarray(array)

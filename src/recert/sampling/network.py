@@ -1,0 +1,115 @@
+"""A model as a function from a noisy batch to votes, with every misuse caught in words."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recert.errors import UnusableModel
+from recert.votes import Votes, nobody, vote_dtype
+
+Model = nn.Module | Callable[[Tensor], Any]
+
+
+class Network:
+    """Calls the model on float32 batches of one shape and reads its answer as votes."""
+
+    def __init__(self, model: Model, device: str | torch.device | None = None, classes: int | None = None) -> None:
+        self.model = model
+        self.device, self.dtype = _placement(model, device)
+        self._classes = classes
+        if isinstance(model, nn.Module):
+            _check_eval_mode(model)
+
+    @property
+    def classes(self) -> int:
+        if self._classes is None:
+            raise UnusableModel(
+                "a model that returns labels does not tell how many classes there are; pass classes=..."
+            )
+        return self._classes
+
+    def answer(self, batch: Tensor) -> Tensor:
+        """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
+        with torch.inference_mode():
+            answer: Any = self.model(batch.to(self.dtype))
+        answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
+        if isinstance(answer, np.ndarray):
+            answer = torch.from_numpy(answer)
+        return self._checked(answer, len(batch))
+
+    def votes(self, batch: Tensor) -> Votes:
+        """One vote per row; a row whose logits are not all finite votes for nobody."""
+        answer = self.answer(batch)
+        dtype = vote_dtype(self.classes)
+        if answer.ndim == 1:
+            return self._label_votes(answer.cpu().numpy())
+        finite = torch.isfinite(answer).all(dim=1)
+        label = torch.where(finite, answer.argmax(dim=1), nobody(dtype))
+        if dtype == np.uint8:
+            label = label.to(torch.uint8)  # so that one byte per sample crosses from the device
+        return label.cpu().numpy().astype(dtype, copy=False)
+
+    def _label_votes(self, labels: Any) -> Votes:
+        dtype = vote_dtype(self.classes)
+        outside = (labels < -1) | (labels >= self.classes)
+        if outside.any():
+            raise UnusableModel(
+                f"expected labels from 0 to {self.classes - 1} (or -1 for nobody), got {labels[outside][0]}; "
+                "check classes=..."
+            )
+        return np.where(labels < 0, nobody(dtype), labels).astype(dtype)
+
+    def _checked(self, answer: Any, batch_size: int) -> Tensor:
+        if not isinstance(answer, Tensor):
+            raise UnusableModel(
+                f"expected the model to return logits (batch x classes) or labels (batch), got {type(answer).__name__}; "
+                "wrap it in a function that returns one tensor"
+            )
+        whole = not (answer.is_floating_point() or answer.is_complex())
+        logits = answer.ndim == 2 and answer.shape[1] >= 2
+        if len(answer.shape) == 0 or answer.shape[0] != batch_size or not (logits or (answer.ndim == 1 and whole)):
+            raise UnusableModel(
+                f"expected logits of shape ({batch_size}, classes) or {batch_size} integer labels, "
+                f"got {answer.dtype} of shape {tuple(answer.shape)}; check the last layer"
+            )
+        if logits:
+            if self._classes is None:
+                self._classes = answer.shape[1]
+            elif answer.shape[1] != self._classes:
+                raise UnusableModel(f"expected logits of {self._classes} classes, got {answer.shape[1]}")
+        return answer
+
+
+def _placement(model: Model, device: str | torch.device | None) -> tuple[torch.device, torch.dtype]:
+    wanted = None if device is None else torch.device(device)
+    if not isinstance(model, nn.Module):
+        return wanted or torch.device("cpu"), torch.float32
+    tensors = [*model.parameters(), *model.buffers()]
+    devices = sorted({str(t.device) for t in tensors})
+    dtypes = sorted({str(t.dtype) for t in tensors if t.is_floating_point()})
+    if len(devices) > 1:
+        raise UnusableModel(
+            f"expected all weights on one device, got {', '.join(devices)}; move them with model.to(...)"
+        )
+    if len(dtypes) > 1:
+        raise UnusableModel(
+            f"expected all weights in one floating-point type, got {', '.join(dtypes)}; convert them with model.to(dtype), "
+            "or pass a function that casts for itself, with identity=..."
+        )
+    home = tensors[0].device if tensors else wanted or torch.device("cpu")
+    if wanted is not None and (home.type != wanted.type or wanted.index not in (None, home.index)):
+        raise UnusableModel(f"expected the model on {wanted}, got it on {home}; move it with model.to({str(wanted)!r})")
+    dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
+    return home, dtype
+
+
+def _check_eval_mode(model: nn.Module) -> None:
+    training = next((name or type(model).__name__ for name, module in model.named_modules() if module.training), None)
+    if training is not None:
+        raise UnusableModel(
+            f"the model is in training mode ({training}): dropout and batch statistics would make votes random; "
+            "call model.eval() first"
+        )

@@ -1,0 +1,42 @@
+"""A vote must be a function of (model, input, sample). The probe finds networks for which it is not."""
+
+import torch
+from torch import Tensor
+
+from recert.errors import UnusableModel
+from recert.sampling.network import Network
+
+PROBE_BATCHES = 3
+
+
+def probe(network: Network, batch: Tensor) -> None:
+    """Refuse a network whose answer varies between calls or depends on the other rows of the batch."""
+    first = network.answer(batch)
+    again = network.answer(batch)
+    if not _same(first, again):
+        raise UnusableModel(
+            f"the model is not deterministic: two passes over the same batch differ in {_share(first, again)} of the rows; "
+            "remove its own randomness (dropout, sampling, a denoiser's generator), "
+            "or call torch.use_deterministic_algorithms(True)"
+        )
+    half = len(batch) // 2
+    if half == 0:
+        return
+    # Louder neighbours: a scale or a statistic taken over the batch moves, a network that looks at one row does not.
+    mates = torch.cat([batch[:half], 4 * batch[half:]])
+    answer = network.answer(mates)
+    if not _same(first[:half], answer[:half]):
+        raise UnusableModel(
+            f"a row's output depends on the other rows of its batch ({_share(first[:half], answer[:half])} of the rows "
+            "changed when others did), as with per-tensor dynamic activation scales or batch statistics; "
+            "use static scales and running statistics"
+        )
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _share(a: Tensor, b: Tensor) -> str:
+    changed = (a != b).flatten(1).any(dim=1) if a.ndim > 1 else a != b
+    return f"{changed.float().mean().item():.1%}"

@@ -1,0 +1,108 @@
+"""What is to be drawn, what comes back, and how work of many inputs is packed into full batches."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.models.identity import ModelIdentity
+from recert.noise import Stream
+from recert.noise.stream import NoisyRows
+from recert.votes import Votes
+
+
+@dataclass(frozen=True)
+class Work:
+    """Votes wanted of one input: `samples` are the sample indices in `stream`, a range or an increasing array."""
+
+    position: int
+    stream: Stream
+    samples: range | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class VoteChunk:
+    """Votes for `work.samples[start : start + len(votes)]`, and the seconds spent on them."""
+
+    work: Work
+    start: int
+    votes: Votes
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long piece of work is, in forward passes."""
+
+    task: str
+    done: int
+    total: int
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class VoteSource(Protocol):
+    """Where votes come from: a model under noise, or votes that exist already."""
+
+    classes: int
+    identity: ModelIdentity
+    digests: list[str]
+    input_shape: tuple[int, ...]
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What votes were drawn with so far."""
+        ...
+
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        """Votes of all works, in order, as chunks that may split a work."""
+        ...
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows [batch_start, batch_start + length) of a batch are samples [work_start, ...) of a work."""
+
+    work: Work
+    work_start: int
+    batch_start: int
+    length: int
+
+
+def pack(works: Iterable[Work], batch_size: int) -> Iterator[list[Piece]]:
+    """Fill batches to the brim with the samples of works, in order. Only the last may be short.
+
+    >>> works = [Work(0, Stream.ESTIMATION, range(5)), Work(1, Stream.ESTIMATION, range(2))]
+    >>> [[(p.work.position, p.work_start, p.length) for p in batch] for batch in pack(works, 4)]
+    [[(0, 0, 4)], [(0, 4, 1), (1, 0, 2)]]
+    """
+    batch: list[Piece] = []
+    filled = 0
+    for work in works:
+        start = 0
+        while start < len(work.samples):
+            length = min(len(work.samples) - start, batch_size - filled)
+            batch.append(Piece(work, start, filled, length))
+            start, filled = start + length, filled + length
+            if filled == batch_size:
+                yield batch
+                batch, filled = [], 0
+    if batch:
+        yield batch
+
+
+def noisy_rows(batch: list[Piece]) -> tuple[NoisyRows, list[int]]:
+    """The rows of a packed batch, and the positions of the inputs that they refer to."""
+    positions = list(dict.fromkeys(piece.work.position for piece in batch))
+    local = {position: row for row, position in enumerate(positions)}
+    length = batch[-1].batch_start + batch[-1].length
+    rows, samples, streams = (np.empty(length, dtype=np.int64) for _ in range(3))
+    for piece in batch:
+        here = slice(piece.batch_start, piece.batch_start + piece.length)
+        rows[here] = local[piece.work.position]
+        samples[here] = piece.work.samples[piece.work_start : piece.work_start + piece.length]
+        streams[here] = piece.work.stream
+    return NoisyRows(rows, samples, streams), positions
