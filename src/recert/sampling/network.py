@@ -52,15 +52,15 @@ class Network:
             label = label.to(torch.uint8)  # so that one byte per sample crosses from the device
         return label.cpu().numpy().astype(dtype, copy=False)
 
-    def _label_votes(self, labels: Any) -> Votes:
+    def _label_votes(self, given: Any) -> Votes:
         dtype = vote_dtype(self.classes)
-        outside = (labels < -1) | (labels >= self.classes)
+        outside = (given < -1) | (given >= self.classes)
         if outside.any():
             raise UnusableModel(
-                f"expected labels from 0 to {self.classes - 1} (or -1 for nobody), got {labels[outside][0]}; "
+                f"expected labels from 0 to {self.classes - 1} (or -1 for nobody), got {given[outside][0]}; "
                 "check classes=..."
             )
-        return np.where(labels < 0, nobody(dtype), labels).astype(dtype)
+        return np.where(given < 0, nobody(dtype), given).astype(dtype)
 
     def _checked(self, answer: Any, batch_size: int) -> Tensor:
         if not isinstance(answer, Tensor):

@@ -1,0 +1,18 @@
+"""Shared by all tests: one torch thread per worker, and classifiers whose truth is known in closed form."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """Votes and published logs that are not part of the project; tests that need them skip without them."""
+    folder = os.environ.get("RECERT_TEST_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("RECERT_TEST_DATA does not name a folder with votes and published logs")
+    return Path(folder)

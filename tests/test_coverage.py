@@ -1,0 +1,151 @@
+"""Seeded coverage of the whole procedures on half-spaces, where the truth is known in closed form.
+
+Every input of one call has noise of its own, so that thousands of inputs with the same geometry are thousands of
+independent trials. A miss is a claim that is false: the wrong class, or a radius beyond the true one.
+"""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, norm
+
+import recert
+from recert import Certificates, Gaussian
+from tests.halfspaces import HalfSpace, disparity, rotated
+
+SIGMA = 0.5
+TRIALS = 3_000
+
+
+def points(x: float, y: float = 0.0, seed: int = 0, count: int = TRIALS) -> np.ndarray:
+    """Inputs that differ only along a direction that no classifier here looks at."""
+    along = np.random.default_rng(seed).normal(size=count)
+    return np.stack([np.full(count, x), np.full(count, y), along], axis=1).astype(np.float32)
+
+
+def solid(plane: HalfSpace) -> HalfSpace:
+    return HalfSpace([*plane.direction.tolist(), 0.0], float(plane.offset))
+
+
+def misses(result: Certificates, truth: HalfSpace, x: np.ndarray) -> int:
+    distance = truth.distance(x[0])
+    wrong_class = result.prediction != int(distance > 0)
+    return int(np.sum(result.certified & (wrong_class | (result.radius > abs(distance)))))
+
+
+def assert_covered(missed: int, alpha: float, trials: int = TRIALS) -> None:
+    """Not above alpha beyond what chance allows (one in a thousand)."""
+    assert binomtest(missed, trials, alpha, alternative="greater").pvalue > 1e-3, f"{missed} of {trials} at {alpha}"
+
+
+def distance_for(probability: float) -> float:
+    return float(SIGMA * norm.ppf(probability))
+
+
+@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize("probability", [0.52, 0.7, 0.95, 0.999])
+def test_certify(probability: float, alpha: float, certificate: str) -> None:
+    truth, x = solid(rotated(0.0)), points(distance_for(probability))
+    cache = recert.certify(
+        truth, x, noise=Gaussian(SIGMA), samples=200, selection_samples=20, alpha=alpha, seed=7, certificate=certificate
+    )
+    assert_covered(misses(cache.certificates, truth, x), alpha)
+
+
+def test_certify_misses_about_as_often_as_allowed() -> None:
+    """The test above can fail: with a bound that claims five times the error it does."""
+    truth, x = solid(rotated(0.0)), points(distance_for(0.95))
+    cache = recert.certify(truth, x, noise=Gaussian(SIGMA), samples=200, selection_samples=20, alpha=0.05, seed=7)
+    too_bold = misses(cache.certify(alpha=0.25), truth, x)
+    assert binomtest(too_bold, TRIALS, 0.05, alternative="greater").pvalue < 1e-6
+
+
+class ThreeBands(torch.nn.Module):
+    """Class by the first coordinate: below 0, up to `edge`, above."""
+
+    def __init__(self, edge: float) -> None:
+        super().__init__()
+        self.register_buffer("edge", torch.tensor(edge))
+        self.eval()
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        value = batch[:, 0]
+        return torch.stack([value < 0, (value >= 0) & (value < self.edge), value >= self.edge], dim=1).float()
+
+
+def test_two_sided_bounds_hold_jointly_without_a_majority() -> None:
+    """Three classes, none with half of the votes: the lower and the upper bound fail together at most alpha often."""
+    x = points(0.3)
+    cache = recert.certify(
+        ThreeBands(0.6),
+        x,
+        noise=Gaussian(SIGMA),
+        samples=400,
+        selection_samples=50,
+        alpha=0.05,
+        seed=3,
+        certificate="two-sided",
+    )
+    p = np.array([norm.cdf(-0.6), norm.cdf(0.6) - norm.cdf(-0.6), norm.cdf(-0.6)])
+    result = cache.certificates
+    middle = result.certified & (result.prediction == 1)
+    false = middle & ((result.top_lower > p[1]) | (result.runner_up_upper < p[0]))
+    false |= result.certified & (result.prediction != 1)
+    assert middle.mean() > 0.5
+    assert_covered(int(false.sum()), 0.05)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize("probability", [0.505, 0.55, 0.7])
+def test_predict(probability: float, alpha: float) -> None:
+    truth, x = solid(rotated(0.0)), points(distance_for(probability))
+    result = recert.predict(truth, x, noise=Gaussian(SIGMA), samples=100, alpha=alpha, seed=5)
+    assert_covered(int((result.prediction == 0).sum()), alpha)
+
+
+# (probability under f, angle between the boundaries, second coordinate): agreeing, slightly turned, and far apart
+PAIRS = [(0.7, 0.0, 0.0), (0.8, 0.05, -1.0), (0.9, 0.3, 0.0), (0.985, 0.1, -1.0), (0.97, 0.6, -0.5), (0.75, -0.2, 0.5)]
+
+
+@pytest.mark.parametrize("form", ["exact", "paper"])
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+@pytest.mark.parametrize(("probability", "angle", "height"), PAIRS)
+def test_recertify_by_irs(probability: float, angle: float, height: float, alpha: float, form: str) -> None:
+    """The threshold lies where both branches are taken, so that the switch on the cached votes is put to the test."""
+    original, modified = solid(rotated(0.0)), solid(rotated(angle))
+    x = points(distance_for(probability), height)
+    cache = recert.certify(
+        original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=20, alpha=alpha / 2, seed=11
+    )
+    threshold = float(np.median(cache.certificates.top_lower))
+    result = recert.recertify(
+        modified, x, cache, samples=150, alpha=alpha, method="irs", reuse_threshold=threshold, irs_form=form
+    )
+    assert 0 < result.replayed.astype(bool).mean() < 1
+    assert result.settings.error == pytest.approx(alpha if form == "exact" else 1.5 * alpha)
+    assert_covered(misses(result, modified, x), result.settings.error)
+
+
+@pytest.mark.parametrize("method", ["scratch", "scratch-cached"])
+@pytest.mark.parametrize(("probability", "angle", "height"), PAIRS[1:4])
+def test_recertify_from_scratch(probability: float, angle: float, height: float, method: str) -> None:
+    original, modified = solid(rotated(0.0)), solid(rotated(angle))
+    x = points(distance_for(probability), height)
+    cache = recert.certify(original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=20, alpha=0.01, seed=13)
+    result = recert.recertify(modified, x, cache, samples=150, alpha=0.05, method=method, selection_samples=20)
+    assert_covered(misses(result, modified, x), 0.05)
+
+
+@pytest.mark.parametrize(("probability", "angle", "height"), PAIRS)
+def test_disparity_equals_its_closed_form(probability: float, angle: float, height: float) -> None:
+    original, modified = solid(rotated(0.0)), solid(rotated(angle))
+    x = points(distance_for(probability), height, count=500)
+    cache = recert.certify(original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=100, alpha=0.01, seed=17)
+    result = recert.recertify(modified, x, cache, samples=400, alpha=0.02, method="irs", reuse_threshold=1.0)
+    flips, replays = int(result.lost.sum()), int(result.replayed.sum())
+    assert replays == 500 * 400
+    if angle == 0:
+        assert flips == 0
+    else:
+        assert binomtest(flips, replays, disparity(original, modified, x[0], SIGMA)).pvalue > 1e-3

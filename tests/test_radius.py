@@ -1,0 +1,40 @@
+"""Radii against 50 digits; always rounded down."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from recert.radius import one_sided_radius, two_sided_radius
+
+mpmath.mp.dps = 50
+
+
+def quantile(p: float) -> mpmath.mpf:
+    return mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)
+
+
+@pytest.mark.parametrize("p", [0.5 + 1e-12, 0.500001, 0.51, 0.6, 0.8, 0.99, 0.999, 0.999931, 1 - 1e-9, 1 - 1e-15])
+@pytest.mark.parametrize("sigma", [0.12, 0.25, 1.0])
+def test_one_sided_is_never_above_and_hardly_below(p: float, sigma: float) -> None:
+    exact = mpmath.mpf(sigma) * quantile(p)
+    radius = one_sided_radius(p, sigma)
+    assert exact * (1 - mpmath.mpf("3e-14")) < radius <= exact
+
+
+@pytest.mark.parametrize(
+    ("p", "q"), [(0.4, 0.3), (0.35, 0.3499), (0.9, 0.05), (0.51, 0.49), (0.999, 1e-6), (1e-3, 1e-9)]
+)
+def test_two_sided_is_never_above_and_hardly_below(p: float, q: float) -> None:
+    exact = (quantile(p) - quantile(q)) / 4
+    radius = two_sided_radius(p, q, 0.5)
+    assert exact - mpmath.mpf("1e-12") < radius <= exact
+
+
+def test_no_radius_without_a_lead() -> None:
+    assert one_sided_radius([0.0, 0.3, 0.5], 1.0).tolist() == [0, 0, 0]
+    assert two_sided_radius([0.3, 0.3], [0.3, 0.4], 1.0).tolist() == [0, 0]
+
+
+def test_two_sided_with_the_trivial_rival_is_one_sided() -> None:
+    p = np.linspace(0.51, 0.999, 50)
+    assert two_sided_radius(p, 1 - p, 0.5) == pytest.approx(one_sided_radius(p, 0.5), rel=1e-12)

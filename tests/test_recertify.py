@@ -1,0 +1,229 @@
+"""Re-certification: Algorithms 2 and 3 written again with scipy, and what the public code got wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import beta, norm
+
+import recert
+from recert import Gaussian, Outcome, StoredVotes
+from recert.errors import UnusableModel
+
+NOISE = Gaussian(0.5)
+
+
+def stored(votes: np.ndarray, **options: object) -> StoredVotes:
+    """Columns 0-499 choose, 500-8,999 bound, the rest are fresh."""
+    v = votes.astype(np.int64)
+    return StoredVotes(v[:, 500:9_000], selection=v[:, :500], fresh=v[:, 9_000:], **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def votes() -> dict[str, np.ndarray]:
+    """Votes of a made-up model and two modifications: flips of 1% and of 10%, to any class."""
+    rng = np.random.default_rng(0)
+    p = np.concatenate([rng.uniform(0.3, 1, 40), 1 - 10 ** -rng.uniform(1, 5, 20)])[:, None]
+    top = rng.integers(0, 10, (60, 1))
+    base = np.where(rng.random((60, 10_000)) < p, top, rng.integers(0, 10, (60, 10_000)))
+    flipped = {s: np.where(rng.random(base.shape) < s, rng.integers(0, 10, base.shape), base) for s in (0.01, 0.1)}
+    return {"base": base, "mild": flipped[0.01], "harsh": flipped[0.1]}
+
+
+def algorithm_2(
+    base: np.ndarray, modified: np.ndarray, n_p: int, alpha: float, alpha_zeta: float, gamma: float
+) -> list[tuple[int, float]]:
+    """The paper's pseudocode, input by input: (prediction or -1, radius)."""
+    answers = []
+    for f, fp in zip(base, modified, strict=True):
+        c = np.bincount(f[:100], minlength=10).argmax()
+        k, n = int((f[500:9_000] == c).sum()), 8_500
+        p_lower = beta.ppf(alpha, k, n - k + 1) if k else 0.0
+        if p_lower <= 0.5:
+            answers.append((-1, 0.0))
+            continue
+        if p_lower < gamma:
+            wrong = int((f[500 : 500 + n_p] != fp[500 : 500 + n_p]).sum())
+            bound = p_lower - beta.ppf(1 - alpha_zeta, wrong + 1, n_p - wrong)
+        else:
+            k_p = int((fp[9_000 : 9_000 + n_p] == c).sum())
+            bound = beta.ppf(alpha + alpha_zeta, k_p, n_p - k_p + 1) if k_p else 0.0
+        answers.append((int(c), 0.5 * norm.ppf(bound)) if bound > 0.5 else (-1, 0.0))
+    return answers
+
+
+@pytest.mark.parametrize("kind", ["mild", "harsh"])
+@pytest.mark.parametrize("n_p", [100, 1_000])
+@pytest.mark.parametrize("gamma", [0.8, 0.99, 1.0])
+def test_irs_is_algorithm_2(votes: dict[str, np.ndarray], kind: str, n_p: int, gamma: float) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    result = recert.recertify(
+        stored(votes[kind]), None, cache, samples=n_p, alpha=0.002, method="irs", reuse_threshold=gamma
+    )
+    expected = algorithm_2(votes["base"], votes[kind], n_p, 0.001, 0.001, gamma)
+    assert result.prediction.tolist() == [c for c, _ in expected]
+    assert result.radius == pytest.approx([r for _, r in expected], abs=1e-9)
+
+
+def test_scratch_is_algorithm_1(votes: dict[str, np.ndarray]) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    result = recert.recertify(stored(votes["harsh"]), None, cache, samples=1_000, alpha=0.002, method="scratch")
+    for i, v in enumerate(votes["harsh"]):
+        c = np.bincount(v[:100], minlength=10).argmax()
+        k = int((v[9_000:] == c).sum())
+        bound = beta.ppf(0.002, k, 1_001 - k) if k else 0.0
+        assert result.top_lower[i] == pytest.approx(bound, abs=1e-12)
+        assert result.radius[i] == pytest.approx(0.5 * norm.ppf(bound) if bound > 0.5 else 0, abs=1e-9)
+    assert (result.forward_passes == 1_100).all()
+
+
+def test_inputs_on_which_the_original_abstained_cost_nothing(votes: dict[str, np.ndarray]) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    skipped = ~cache.certificates.certified
+    assert 0 < skipped.mean() < 1
+    for method in ("irs", "scratch-cached"):
+        result = recert.recertify(stored(votes["mild"]), None, cache, samples=500, method=method)
+        assert (result.forward_passes[skipped] == 0).all()
+        assert (result.forward_passes[~skipped] == 500).all()
+        assert set(result.outcome[skipped]) == {Outcome.NOT_CERTIFIED_BEFORE}
+        assert "no sample was spent" in result.explanation[int(np.flatnonzero(skipped)[0])]
+
+
+def test_the_claim_is_about_the_cached_class_even_if_the_modified_model_prefers_another() -> None:
+    base, modified = np.zeros((1, 10_000)), np.ones((1, 10_000))
+    base[:, ::5] = 2
+    cache = recert.certify(stored(base, classes=3), None, noise=NOISE, samples=8_500)
+    assert cache.certificates.prediction.tolist() == [0]
+    result = recert.recertify(stored(modified), None, cache, samples=1_000, method="irs")
+    assert result.outcome.tolist() == [Outcome.TRANSFER_TOO_WEAK]
+    fresh = recert.recertify(stored(modified), None, cache, samples=1_000, method="irs", reuse_threshold=0.0)
+    assert fresh.prediction.tolist() == [-1]
+    assert fresh.top_votes.tolist() == [0]
+
+
+def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody() -> None:
+    base = np.zeros((1, 10_000))
+    base[:, 500:510] = -1
+    modified = base.copy()
+    modified[:, 510:520] = -1
+    cache = recert.certify(stored(base, classes=2), None, noise=NOISE, samples=8_500)
+    assert cache.certificates.nobody.tolist() == [10]
+    assert cache.certificates.top_votes.tolist() == [8_490]
+    result = recert.recertify(stored(modified, classes=2), None, cache, samples=100, method="irs", reuse_threshold=1.0)
+    assert result.lost.tolist() == [20]
+    assert result.nobody.tolist() == [20]
+    assert "20 samples had logits that were not finite" in result.explanation[0]
+
+
+def test_the_same_model_has_no_flips_and_transfer_never_exceeds_the_cached_bound(votes: dict[str, np.ndarray]) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    same = recert.recertify(
+        stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method="irs", reuse_threshold=1.0
+    )
+    assert same.lost.sum() == 0
+    for kind in ("base", "mild", "harsh"):
+        result = recert.recertify(
+            stored(votes[kind]), None, cache, samples=1_000, alpha=0.002, method="irs", reuse_threshold=1.0
+        )
+        assert (result.top_lower <= cache.certificates.top_lower).all()
+
+
+def test_either_direction(votes: dict[str, np.ndarray]) -> None:
+    """The modified model certified first, the original re-certified from it."""
+    cache = recert.certify(stored(votes["mild"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    result = recert.recertify(stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method="irs")
+    expected = algorithm_2(votes["mild"], votes["base"], 1_000, 0.001, 0.001, 0.99)
+    assert result.radius == pytest.approx([r for _, r in expected], abs=1e-9)
+
+
+def test_networks_with_and_without_a_store(tmp_path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    original = torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 3)).eval()
+    modified = torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 3)).eval()
+    modified.load_state_dict({k: v.bfloat16().float() for k, v in original.state_dict().items()})
+    x = np.random.default_rng(1).normal(size=(8, 5)).astype(np.float32)
+    memory = recert.certify(original, x, noise=NOISE, samples=2_000)
+    recert.certify(original, x, noise=NOISE, samples=2_000, store=tmp_path)
+    results = [recert.recertify(modified, x, c, samples=500) for c in (memory, tmp_path, str(tmp_path))]
+    assert results[0].radius.tolist() == results[1].radius.tolist() == results[2].radius.tolist()
+    again = recert.recertify(original, x, memory, samples=500, reuse_threshold=1.0)
+    assert again.lost.sum() == 0
+    shuffled = recert.recertify(modified, x[[3, 1, 3]], memory, samples=500)
+    assert shuffled.radius.tolist() == results[0].radius[[3, 1, 3]].tolist()
+    assert shuffled.forward_passes[2] == 0
+    wider = torch.nn.Linear(5, 4).eval()
+    with pytest.raises(UnusableModel, match="logits of 3 classes, got 4"):
+        recert.recertify(wider, x, memory, samples=500)
+
+
+BAD_CALLS = [
+    ({"samples": 9_000}, "at most 8500 samples"),
+    ({"samples": 5}, "expected between 9 and"),
+    ({"alpha": 0.001}, "expected alpha above 0.001"),
+    ({"alpha": 2.0}, "0 < alpha < 1"),
+    ({"method": "magic"}, "one of irs, scratch, scratch-cached, got 'magic'"),
+    ({"irs_form": "loose"}, "'paper' or 'exact'"),
+    ({"reuse_threshold": 1.5}, "between 0 and 1"),
+    ({"certificate": "two-sided"}, "one-sided' with method='irs'"),
+    ({"certificate": "many-sided"}, "one of one-sided, two-sided"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_CALLS)
+def test_bad_calls_say_what_was_expected(
+    votes: dict[str, np.ndarray], arguments: dict[str, object], message: str
+) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    with pytest.raises(ValueError, match=message):
+        recert.recertify(stored(votes["mild"]), None, cache, **{"samples": 100, "method": "irs", **arguments})  # type: ignore[arg-type]
+
+
+def test_too_few_samples_are_refused_before_any_is_drawn() -> None:
+    def never(batch: object) -> object:
+        raise AssertionError("the model was called")
+
+    x = np.zeros((1, 2), np.float32)
+    with pytest.raises(ValueError, match=r"expected between 10 and .* with fewer than 10 every input abstains"):
+        recert.certify(never, x, noise=NOISE, samples=9, alpha=0.001)
+    with pytest.raises(ValueError, match="expected between 11 and"):
+        recert.certify(never, x, noise=NOISE, samples=10, alpha=0.001, certificate="two-sided")
+    with pytest.raises(ValueError, match="0 < alpha < 1"):
+        recert.certify(never, x, noise=NOISE, alpha=2)
+    with pytest.raises(ValueError, match="selection sample"):
+        recert.certify(never, x, noise=NOISE, selection_samples=0)
+    with pytest.raises(ValueError, match="expected a noise"):
+        recert.certify(never, x, noise=0.5)  # type: ignore[arg-type]
+
+
+def test_stored_votes_say_what_is_missing() -> None:
+    v = np.zeros((2, 100), np.int64)
+    with pytest.raises(ValueError, match="stored selection votes per input, got 0"):
+        recert.certify(StoredVotes(v, classes=2), None, noise=NOISE, samples=100)
+    with pytest.raises(ValueError, match="at least 200 stored estimation votes per input, got 100"):
+        recert.certify(StoredVotes(v, selection=v, classes=2), None, noise=NOISE, samples=200)
+    for bad, message in [
+        (np.zeros(3), "inputs x samples"),
+        (v - 2, "-1 \\(nobody\\) or a class"),
+        (v + 0.5, "integers"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            StoredVotes(bad)
+    with pytest.raises(ValueError, match="below classes = 1, got 3"):
+        StoredVotes(v + 3, classes=1)
+    with pytest.raises(ValueError, match="of 2 inputs, as in estimation, got 1"):
+        StoredVotes(v, selection=v[:1])
+    with pytest.raises(ValueError, match="inputs=None with StoredVotes"):
+        recert.certify(StoredVotes(v), np.zeros((2, 3), np.float32), noise=NOISE)
+
+
+def test_real_votes(test_data: Path) -> None:
+    """A noise-trained ResNet-20 and its approximations: irs follows Algorithm 2 on all of them."""
+    real = np.load(test_data / "votes_r20_s0.5.npz")
+    cache = recert.certify(stored(real["fp32"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    for name in ("fp16", "bf16", "int8", "prune20"):
+        result = recert.recertify(stored(real[name]), None, cache, samples=500, alpha=0.002, method="irs")
+        expected = algorithm_2(real["fp32"], real[name], 500, 0.001, 0.001, 0.99)
+        assert result.prediction.tolist() == [c for c, _ in expected]
+        assert result.radius == pytest.approx([r for _, r in expected], abs=1e-9)
