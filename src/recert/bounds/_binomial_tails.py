@@ -8,6 +8,10 @@ import math
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # ln(n!) minus Stirling's formula for n = 0..15; from 16 on the series below is exact to rounding.
 _SMALL_STIRLING_ERRORS = np.array(
@@ -15,7 +19,7 @@ _SMALL_STIRLING_ERRORS = np.array(
 )
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _stirling_error(n: int) -> float:
     if n < 16:
         return float(_SMALL_STIRLING_ERRORS[n])
@@ -24,7 +28,7 @@ def _stirling_error(n: int) -> float:
     return (1 / 12 - (1 / 360 - series * inverse_square) * inverse_square) / n
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def _deviance(x: float, mean: float) -> float:
     """x ln(x / mean) + mean - x without cancellation."""
     difference = x - mean
@@ -41,7 +45,7 @@ def _deviance(x: float, mean: float) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
 def point_probability(k: int, n: int, p: float) -> float:
     """P(Bin(n, p) = k) for 0 <= k <= n and 0 < p < 1."""
     if k == 0:
@@ -53,9 +57,15 @@ def point_probability(k: int, n: int, p: float) -> float:
     return math.exp(exponent) * math.sqrt(n / (2 * math.pi * k * float(n - k)))
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True, nogil=True)
+def rest_of_series(term: float, ratio: float) -> float:
+    """At least the sum of what follows `term` when each term is at most `ratio` times the one before; at most 1."""
+    return min(1.0, term * ratio / (1.0 - ratio)) if ratio < 1.0 else 1.0
+
+
+@numba.njit(cache=True, nogil=True)
 def upper_tail(k: int, n: int, p: float) -> float:
-    """P(Bin(n, p) >= k), for k above the mean: a sum that stops when what is left is below rounding."""
+    """P(Bin(n, p) >= k), never below it beyond rounding: the sum stops early and adds back what it left out."""
     if k <= 0 or p >= 1.0:
         return 1.0
     if p <= 0.0:
@@ -66,7 +76,7 @@ def upper_tail(k: int, n: int, p: float) -> float:
         ratio = (n - j) * odds / (j + 1.0)
         term *= ratio
         total += term
-        # The ratios fall, so everything that is left is at most this geometric series; add it back.
-        if ratio < 0.9 and term < 1e-13 * total:
-            return min(1.0, total + term * ratio / (1.0 - ratio))
+        if term * ratio <= 1e-13 * total * (1.0 - ratio):  # the ratios fall with j, so the rest is below 1e-13 of it
+            total += rest_of_series(term, ratio)
+            break
     return min(1.0, total)

@@ -166,22 +166,27 @@ class Cache:
         return view
 
     def verify(self) -> list[str]:
-        """Read every part in full and return what is wrong with it, one line each; an empty list is a sound cache."""
-        if self._directory is None:
-            return []
-        names = self._directory.names()
-        problems = [f"{name} is missing" for name in sorted(set(self.manifest.parts) - set(names))]
+        """What is wrong with the stored cache, one line each; an empty list is a sound cache."""
+        return [] if self._directory is None else self.diagnose(self._directory.url)
+
+    @classmethod
+    def diagnose(cls, path: str | os.PathLike[str]) -> list[str]:
+        """Read every part of a stored cache in full, however damaged it is, and say what is wrong, one line each."""
+        directory = Directory(path)
+        names = directory.names()
+        try:
+            cache = cls(Manifest.from_json(directory.read(MANIFEST)), directory)
+        except (FileNotFoundError, CorruptCache) as error:
+            return [f"{MANIFEST}: {error}"]
+        problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
         for name in filter(parts.is_part, names):
             try:
-                rows = parts.decode(name, self._directory.read(name), with_votes=True)
-                problems += [
-                    f"{name}: counts of input {row.digest[:12]} do not match its votes"
-                    for row in rows
-                    if self._lies(row)
-                ]
+                rows = parts.decode(name, directory.read(name), with_votes=True)
+                problems += [f"{name}: counts of input {row.digest[:12]} do not match its votes" for row in rows if cache._lies(row)]
+                cache._table.add([replace(row, votes=None) for row in rows], name)
             except CorruptCache as error:
                 problems.append(str(error))
-        lacking = {digest for digest, _, _ in self.missing()}
+        lacking = {digest for digest, _, _ in cache.missing()}
         return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
 
     def _lies(self, row: parts.Row) -> bool:

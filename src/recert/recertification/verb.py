@@ -14,14 +14,14 @@ from recert.certification import check_settings
 from recert.recertification.irs import irs
 from recert.recertification.scratch import scratch, scratch_cached
 from recert.recertification.task import Task
-from recert.sampling import ProgressCallback, StoredVotes, open_source
+from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
 from recert.sampling.network import Model
 
 METHODS: dict[str, Callable[[Task], Certificates]] = {"irs": irs, "scratch": scratch, "scratch-cached": scratch_cached}
 
 
 def recertify(
-    model: Model | StoredVotes,
+    model: Model | StoredVotes | RememberingSource,
     inputs: NDArray[np.float32] | torch.Tensor | None,
     cache: Cache | str | os.PathLike[str],
     *,

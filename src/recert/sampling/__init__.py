@@ -1,5 +1,6 @@
 """Draws votes: the only room that calls a model."""
 
+from recert.sampling.remembering import RememberingSource
 from recert.sampling.sampler import Sampler
 from recert.sampling.source import Drawn, collect, open_source
 from recert.sampling.stored import StoredVotes
@@ -9,6 +10,7 @@ __all__ = [
     "Drawn",
     "Progress",
     "ProgressCallback",
+    "RememberingSource",
     "Sampler",
     "StoredVotes",
     "VoteChunk",

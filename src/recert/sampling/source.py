@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recert.noise import Gaussian
 from recert.sampling.network import Model
+from recert.sampling.remembering import RememberingSource
 from recert.sampling.sampler import Sampler
 from recert.sampling.stored import StoredVotes
 from recert.sampling.work import ProgressCallback, VoteSource, Work
@@ -17,7 +18,7 @@ from recert.votes import Votes, count_votes
 
 
 def open_source(
-    model: Model | StoredVotes,
+    model: Model | StoredVotes | RememberingSource,
     inputs: Any,
     *,
     noise: Gaussian,
@@ -30,6 +31,8 @@ def open_source(
     """Votes of a model under noise, or stored votes as they are."""
     if not isinstance(noise, Gaussian):
         raise ValueError(f"expected a noise such as recert.Gaussian(0.5), got {noise!r}")
+    if isinstance(model, RememberingSource):
+        return model
     if isinstance(model, StoredVotes):
         if inputs is not None:
             raise ValueError("expected inputs=None with StoredVotes, got inputs; stored votes are known by their row")

@@ -1,0 +1,5 @@
+"""python -m recert"""
+
+from recert.cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""A model made cheaper: rounded, quantised, pruned. Never in place, and never without showing that it changed.
+
+>>> from recert.approximations import available_approximations
+>>> "prune:F" in available_approximations()
+True
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from recert.approximations.registry import available_approximations, parse, register
+
+if TYPE_CHECKING:
+    from recert.approximations.calibration import Calibration as Calibration
+    from recert.approximations.context import Context as Context
+    from recert.approximations.verb import Approximation as Approximation
+    from recert.approximations.verb import approximate as approximate
+
+# Listing what there is must not load torch; making an approximation does.
+_HOMES = {
+    "Approximation": "recert.approximations.verb",
+    "Calibration": "recert.approximations.calibration",
+    "Context": "recert.approximations.context",
+    "approximate": "recert.approximations.verb",
+}
+
+__all__ = [
+    "Approximation",
+    "Calibration",
+    "Context",
+    "approximate",
+    "available_approximations",
+    "parse",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'recert.approximations' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,52 @@
+"""8-bit integers: static scales, per-channel weights, on real int8 kernels or in a float32 twin of them.
+
+Weights are int8 with one scale per output channel, activations uint8 with one scale per tensor, measured once as the
+range over noisy training inputs; biases are int32. Of onnxruntime's ways to choose the range (extremes, a percentile,
+entropy) the extremes were as good as any on a ResNet-20 and need no memory. Logits stay in float32: 256 levels made
+ties, and twice the flips.
+
+x86 processors without VNNI add pairs of 8-bit products in 16 bits, which can saturate: there, the kernels and the twin
+may differ more than the rounding of a value.
+"""
+
+import torch
+from torch import nn
+
+from recert.approximations.context import Context
+from recert.approximations.onnx_file import describe
+from recert.approximations.onnx_kernels import OnnxKernels
+from recert.approximations.onnx_quantisation import quantised_file
+from recert.approximations.optional import needed
+from recert.approximations.twin.module import Twin
+
+
+def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
+    """Static int8, computed by onnxruntime's integer kernels on the CPU."""
+    file = _file(model, context)
+    context.description = (
+        f"int8 weights and uint8 activations, integer kernels of onnxruntime on the CPU: {context.facts['quantised']}; "
+        "logits in float32"
+    )
+    context.facts["kernels"] = "onnxruntime int8"
+    context.facts["onnxruntime"] = needed("onnxruntime").__version__
+    return OnnxKernels(file)
+
+
+def int8_twin(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
+    """The integers of `int8`, same file, same scales and zero points, held and multiplied in float32 on any device."""
+    tensor = next((t for t in (*model.parameters(), *model.buffers())), torch.empty(0))
+    home = tensor.device
+    file = _file(model, context)
+    context.description = (
+        f"twin of int8: the same integer weights, activations and scales, computed in float32: {context.facts['quantised']}"
+    )
+    context.facts["kernels"] = "fake-quant twin"
+    return Twin(file).to(home)
+
+
+def _file(model: nn.Module, context: Context) -> bytes:
+    calibration = context.required_calibration()
+    file = quantised_file(model.cpu().float(), calibration)
+    context.facts.update(calibration.facts())
+    context.facts.update(describe(file))
+    return file

@@ -1,0 +1,76 @@
+"""L1 unstructured pruning of convolutions and linear layers, made permanent: zeros, no masks left behind."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils import prune
+
+from recert.approximations.context import Context
+from recert.errors import UnusableModel
+
+Layers = list[tuple[nn.Module, str]]
+
+
+def prune_globally(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
+    """The fraction of smallest magnitude among all weights set to zero, one threshold for all layers."""
+    fraction = float(argument or "")
+    context.description = f"{fraction:.4g} of all convolution and linear weights set to zero, the smallest ones; dense computation"
+
+    def apply(layers: Layers) -> None:
+        prune.global_unstructured(layers, pruning_method=prune.L1Unstructured, amount=fraction)  # type: ignore[no-untyped-call]
+
+    return _pruned(model, apply, context)
+
+
+def prune_by_layer(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
+    """The same fraction of every layer's weights set to zero, those of smallest magnitude."""
+    fraction = float(argument or "")
+    context.description = f"{fraction:.4g} of each layer's weights set to zero, the smallest ones; dense computation"
+
+    def apply(layers: Layers) -> None:
+        for layer, name in layers:
+            prune.l1_unstructured(layer, name, amount=fraction)  # type: ignore[no-untyped-call]
+
+    return _pruned(model, apply, context)
+
+
+def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context) -> nn.Module:
+    sharing = _layers_by_weight(model)
+    weights = [_weight(layers[0]) for layers in sharing]
+    total, zero_before = sum(w.numel() for w in weights), _zeros(weights)
+    apply([(layers[0], "weight") for layers in sharing])
+    for first, *others in sharing:
+        prune.remove(first, "weight")  # type: ignore[no-untyped-call]
+        for other in others:
+            other.weight = first.weight
+    zeros = _zeros([_weight(layers[0]) for layers in sharing])
+    context.facts["zero_weights"] = f"{zeros} of {total} ({zeros / total:.4%}), {zero_before} before"
+    context.facts["layers"] = str(len(sharing))
+    return model
+
+
+def _layers_by_weight(model: nn.Module) -> list[list[nn.Module]]:
+    """Convolutions and linear layers, those that share one weight together."""
+    sharing: dict[int, list[nn.Module]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, _ConvNd | nn.Linear):
+            if "weight" not in dict(module.named_parameters(recurse=False)):
+                raise UnusableModel(
+                    f"the weight of {name or 'the model'} is computed from other tensors (a parametrisation or a pruning mask); "
+                    "make it permanent first, with torch.nn.utils.parametrize.remove_parametrizations or prune.remove"
+                )
+            sharing.setdefault(id(module.weight), []).append(module)
+    if not sharing:
+        raise UnusableModel("expected a model with convolutions or linear layers to prune, got one without any")
+    return list(sharing.values())
+
+
+def _weight(layer: nn.Module) -> Tensor:
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    return weight
+
+
+def _zeros(weights: list[Tensor]) -> int:
+    return sum(int((weight == 0).sum()) for weight in weights)

@@ -1,0 +1,161 @@
+"""Which approximations there are: built in, registered in code, or brought by an installed package. No torch here."""
+
+import importlib
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from recert.errors import RecertError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from recert.approximations.context import Context
+
+ENTRY_POINT_GROUP = "recert.approximations"
+
+Build = Callable[["nn.Module", str | None, "Context"], "nn.Module"]
+"""Takes a private copy of the model (eval mode), what stands after the colon, and the context; returns the new model."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A known approximation. `argument` names what follows the colon: "" if nothing may, None if anything may."""
+
+    name: str
+    description: str
+    load: Callable[[], Build]
+    argument: str | None = None
+    check: Callable[[str], None] | None = None
+
+    @property
+    def usage(self) -> str:
+        return f"{self.name}:{self.argument}" if self.argument else self.name
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A spec string taken apart."""
+
+    spec: str
+    kind: Kind
+    argument: str | None
+
+
+def parse(spec: str) -> Parsed:
+    """Take a spec string apart, or say what was expected. Nothing is computed yet.
+
+    >>> parse("prune:0.1").argument
+    '0.1'
+    >>> parse("prune:1.5")
+    Traceback (most recent call last):
+    ValueError: expected prune:F with a fraction 0 < F < 1, got 'prune:1.5'; for example prune:0.1
+    """
+    if not isinstance(spec, str):
+        raise ValueError(f"expected the name of an approximation, such as 'int8', got {spec!r}")
+    name, colon, argument = spec.partition(":")
+    kinds = _kinds()
+    if name not in kinds:
+        known = ", ".join(kind.usage for kind in kinds.values())
+        raise ValueError(f"expected one of the known approximations ({known}), got {spec!r}")
+    kind = kinds[name]
+    if colon and kind.argument == "":
+        raise ValueError(f"expected {name} with nothing after it, got {spec!r}; write {name}")
+    if kind.check is not None:
+        try:
+            kind.check(argument)
+        except ValueError as error:
+            raise ValueError(f"expected {kind.usage} {error}, got {spec!r}; for example {name}:0.1") from None
+    return Parsed(spec, kind, argument if colon else None)
+
+
+def available_approximations() -> dict[str, str]:
+    """Every known approximation, as it is written (`prune:F`), with one line about it. Imports no torch."""
+    return {kind.usage: kind.description for kind in _kinds().values()}
+
+
+def register(name: str, build: Build, *, description: str | None = None) -> None:
+    """Make `name` and `name:ARGUMENT` known as approximations in this process.
+
+    `build(model, argument, context)` is given a private copy of the model, in eval mode, and returns the new one. An
+    installed package does the same with an entry point in the group `recert.approximations`.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
+        raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
+    if name in _BUILT_IN:
+        raise ValueError(f"expected a name of your own, got {name!r}, which is built in; choose another")
+    if not callable(build):
+        raise ValueError(f"expected a function(model, argument, context), got {build!r}")
+    line = description or (build.__doc__ or "").strip().partition("\n")[0] or "registered in code"
+    _registered[name] = Kind(name, line, lambda: build)
+
+
+def _kinds() -> dict[str, Kind]:
+    """All kinds by name. What an installed package brings never replaces a built-in."""
+    kinds = {**_BUILT_IN, **_registered}
+    for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+        if point.name in _BUILT_IN:
+            warnings.warn(
+                f"{point.value} wants to be the approximation {point.name!r}, which is built in; it is ignored",
+                stacklevel=3,
+            )
+        kinds.setdefault(point.name, Kind(point.name, f"from {_origin(point)}", _entry_point_loader(point)))
+    return kinds
+
+
+def _origin(point: metadata.EntryPoint) -> str:
+    return f"{point.dist.name} ({point.value})" if point.dist is not None else point.value
+
+
+def _entry_point_loader(point: metadata.EntryPoint) -> Callable[[], Build]:
+    def load() -> Build:
+        try:
+            build: Build = point.load()
+        except Exception as error:
+            raise RecertError(
+                f"the approximation {point.name!r} from {_origin(point)} could not be loaded: {error}; "
+                "repair or remove that package"
+            ) from error
+        return build
+
+    return load
+
+
+def _fraction(text: str) -> None:
+    try:
+        inside = 0 < float(text) < 1
+    except ValueError:
+        inside = False
+    if not inside:
+        raise ValueError("with a fraction 0 < F < 1")
+
+
+def _built_in(
+    name: str, home: str, description: str, argument: str = "", check: Callable[[str], None] | None = None
+) -> Kind:
+    module, function = home.split(":")
+
+    def load() -> Build:
+        build: Build = getattr(importlib.import_module(f"recert.approximations.{module}"), function)
+        return build
+
+    return Kind(name, description, load, argument, check)
+
+
+_BUILT_IN = {
+    kind.name: kind
+    for kind in (
+        _built_in("fp16", "precision:fp16", "weights and computation in float16 (on a GPU; very slow on a CPU)"),
+        _built_in("bf16", "precision:bf16", "weights and computation in bfloat16"),
+        _built_in("fp16-weights", "precision:fp16_weights", "weights rounded to float16, computed in float32"),
+        _built_in("bf16-weights", "precision:bf16_weights", "weights rounded to bfloat16, computed in float32"),
+        _built_in("int8", "int8:int8", "weights and activations of convolutions and linear layers in 8-bit integers (CPU)"),
+        _built_in("int8-twin", "int8:int8_twin", "the same integers as int8, computed in float32 on any device"),
+        _built_in("prune", "pruning:prune_globally", "the smallest fraction F of all weights set to zero", "F", _fraction),
+        _built_in("prune-layer", "pruning:prune_by_layer", "the smallest fraction F of each layer's weights set to zero", "F", _fraction),
+    )
+}  # fmt: skip
+_registered: dict[str, Kind] = {}

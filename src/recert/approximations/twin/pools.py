@@ -1,0 +1,72 @@
+"""Pooling and reductions, on real values."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from recert.approximations.twin.padding import symmetric
+from recert.approximations.twin.values import Call, Operator, Value, numbers, real
+from recert.errors import UnusableModel
+
+
+def max_pool(call: Call, inputs: list[Value | None]) -> Tensor:
+    kernel = call.attributes["kernel_shape"]
+    x, padding = symmetric(call, real(inputs[0]), float("-inf"), kernel)
+    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[len(kernel) - 1]
+    return pool(
+        x,
+        kernel,
+        stride=call.get("strides", [1] * len(kernel)),
+        padding=padding,
+        dilation=call.get("dilations", [1] * len(kernel)),
+        ceil_mode=bool(call.get("ceil_mode", 0)),
+    )
+
+
+def average_pool(call: Call, inputs: list[Value | None]) -> Tensor:
+    kernel = call.attributes["kernel_shape"]
+    counted = bool(call.get("count_include_pad", 0))
+    x, padding = symmetric(call, real(inputs[0]), 0.0, kernel)
+    if x.shape != real(inputs[0]).shape and not counted:
+        raise UnusableModel("expected AveragePool with equal pads on both sides, got unequal ones that are not counted")
+    pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
+    settings = {"stride": call.get("strides", [1] * len(kernel)), "padding": padding}
+    return pool(x, kernel, ceil_mode=bool(call.get("ceil_mode", 0)), count_include_pad=counted, **settings)
+
+
+def over_space(reduce: str) -> Operator:
+    """A global pool: over all but batch and channels."""
+
+    def pool(call: Call, inputs: list[Value | None]) -> Tensor:
+        x = real(inputs[0])
+        answer: Tensor = getattr(torch, reduce)(x, dim=tuple(range(2, x.ndim)), keepdim=True)
+        return answer
+
+    return pool
+
+
+def over_axes(reduce: str) -> Operator:
+    """A reduction over axes given as an input, or as an attribute by older files; over all of them if not at all."""
+
+    def apply(call: Call, inputs: list[Value | None]) -> Tensor:
+        x = real(inputs[0])
+        given = numbers(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else call.get("axes", [])
+        if not given and call.get("noop_with_empty_axes", 0):
+            return x
+        axes = tuple(given) or tuple(range(x.ndim))
+        answer: Tensor = getattr(torch, reduce)(x, dim=axes, keepdim=bool(call.get("keepdims", 1)))
+        return answer
+
+    return apply
+
+
+POOLS: dict[str, Operator] = {
+    "AveragePool": average_pool,
+    "GlobalAveragePool": over_space("mean"),
+    "GlobalMaxPool": over_space("amax"),
+    "MaxPool": max_pool,
+    "ReduceMax": over_axes("amax"),
+    "ReduceMean": over_axes("mean"),
+    "ReduceMin": over_axes("amin"),
+    "ReduceSum": over_axes("sum"),
+}

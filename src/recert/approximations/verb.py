@@ -1,0 +1,70 @@
+"""The verb `approximate`: a cheaper model, what was done to it, and the evidence that something was."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recert.approximations.calibration import Calibration
+from recert.approximations.checks import check_changed, check_rows_independent
+from recert.approximations.context import Context
+from recert.approximations.registry import parse
+from recert.errors import UnusableModel
+from recert.sampling.inputs import checked_inputs
+
+EXAMPLE_ROWS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """A cheaper model (new, in eval mode), the spec that made it, one line about it, and what was measured."""
+
+    model: nn.Module
+    spec: str
+    description: str
+    facts: dict[str, str]
+
+
+def approximate(
+    model: nn.Module, spec: str, *, calibration: Calibration | None = None, example_input: Any = None
+) -> Approximation:
+    """Make a cheaper model by its spec (`int8`, `prune:0.1`, ...; see `available_approximations`).
+
+    The given model stays as it is. Refused with UnusableModel: a result that is the same as the model, and one whose
+    output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
+    calibration inputs; with neither, weights are compared and the sampler looks at the rows before it draws.
+
+    `int8` and `int8-twin` need `calibration`.
+    """
+    parsed = parse(spec)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"expected a torch.nn.Module, got {type(model).__name__}; only its weights can be approximated")
+    example = _example(example_input, calibration)
+    context = Context(spec, calibration, example, parsed.kind.description)
+    original = copy.deepcopy(model).eval()
+    made = parsed.kind.load()(copy.deepcopy(original), parsed.argument, context)
+    if not isinstance(made, nn.Module):
+        raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
+    made.eval()
+    facts = {**context.facts, "bytes": f"{_bytes(made)} (was {_bytes(original)})"}
+    facts["batch_mates"] = check_rows_independent(made, example, spec)
+    facts["changed"] = check_changed(original, made, example, spec)
+    return Approximation(made, spec, context.description, facts)
+
+
+def _example(given: Any, calibration: Calibration | None) -> Tensor | None:
+    """A few rows to try the models on; at least two, so that a row has a mate."""
+    if given is not None:
+        rows = checked_inputs(given)[:EXAMPLE_ROWS]
+    elif calibration is not None:
+        rows = calibration.noisy(0, EXAMPLE_ROWS)
+    else:
+        return None
+    example = torch.from_numpy(rows)
+    return example if len(example) > 1 else example.repeat(2, *[1] * (example.ndim - 1))
+
+
+def _bytes(model: nn.Module) -> int:
+    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))

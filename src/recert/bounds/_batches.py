@@ -1,0 +1,36 @@
+"""What the compiled bounds share: counts of replays are checked, and inputs are spread over threads."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from recert.bounds.arguments import Floats, checked_counts
+
+
+def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
+    """Like `checked_counts`, but an input may have no replays at all."""
+    trials = np.asarray(replays, dtype=float)
+    none = trials == 0
+    if np.any(none & (np.asarray(successes, dtype=float) != 0)):
+        raise ValueError("expected 0 <= successes <= replays, got successes without replays; count what was replayed")
+    checked, _, _ = checked_counts(successes, np.where(none, 1.0, trials), alpha)
+    return checked, np.broadcast_to(trials, checked.shape)
+
+
+def map_distinct(function: Callable[..., float], *columns: Floats) -> Floats:
+    """The function of each row of the columns, once per distinct row, in threads. Columns must have one shape."""
+    rows, position = np.unique(np.stack([column.ravel() for column in columns], axis=1), axis=0, return_inverse=True)
+    workers = min(len(rows), _cores())
+    if workers <= 1:
+        values = [function(*row) for row in rows]
+    else:
+        with ThreadPoolExecutor(workers) as pool:  # the compiled loops release the interpreter lock
+            values = list(pool.map(lambda row: function(*row), rows))
+    return np.asarray(values, dtype=float)[position.ravel()].reshape(columns[0].shape)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

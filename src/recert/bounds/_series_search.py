@@ -1,0 +1,235 @@
+"""The compiled search behind `series_lower`: the largest q on a fine grid that is proven not to exceed the bound.
+
+Letters of the mathematics: k of n cached votes are for the class, each with probability p; s of m replays keep
+it, each with probability r; q = p r is the probability to be bounded.
+"""
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
+
+# q is sought among the multiples of 2^-Q_BITS, p is cut at multiples of 2^-P_BITS: all exact in floating point.
+Q_BITS, P_BITS = 22, 24
+_Q_STEP, _P_STEP = 2.0**-Q_BITS, 2.0**-P_BITS
+# What a computed log-probability may be off by: a thousand times what 50-digit sums show at 10^6 trials.
+_ROUNDING = 1e-9
+_LOG_OF_ZERO = -1e9
+
+
+class Outcomes(NamedTuple):
+    """The outcomes at least as good as the observed one: (k, s) with k >= fewest[s - first] and s >= first."""
+
+    fewest: Integers
+    first: int
+    n: int
+    m: int
+    log_alpha: float
+
+
+@numba.njit(cache=True, nogil=True)
+def fewest_votes(of_votes: Floats, of_replays: Floats, observed: float) -> tuple[Integers, int]:
+    """For s = first, ..., m the smallest k with of_votes[k] of_replays[s] >= observed, and first. Both tables rise."""
+    n, m = len(of_votes) - 1, len(of_replays) - 1
+    fewest = np.empty(m + 1, np.int64)
+    first, k = m + 1, 0
+    while first > 0 and of_votes[n] * of_replays[first - 1] >= observed:
+        first -= 1
+        low, high, step = k, k, 1  # k rises as s falls: gallop up from the last k, then halve
+        while of_votes[high] * of_replays[first] < observed:
+            low, high, step = high + 1, min(n, high + step), 2 * step
+        while low < high:
+            middle = (low + high) // 2
+            if of_votes[middle] * of_replays[first] >= observed:
+                high = middle
+            else:
+                low = middle + 1
+        fewest[first] = k = low
+    return fewest[first:], first
+
+
+@numba.njit(cache=True, nogil=True)
+def log_chance(outcomes: Outcomes, p: float, r: float) -> tuple[float, float]:
+    """Upper bound on ln P_{p,r}(outcomes), above it by at most 1e-4, and the average s among them.
+
+    Sums P(S = s) P(K >= fewest(s)) over the s and k that matter, and adds back all that it leaves out.
+    """
+    fewest, first, n, m, log_alpha = outcomes
+    # Hoeffding's and Bernstein's tails: beyond `reach` deviations there is less than 1e-5 alpha.
+    reach = math.sqrt(2 * (11.5 - log_alpha))
+    deviation, spread = math.sqrt(n * p * (1 - p)), math.sqrt(m * r * (1 - r))
+    highest_k = int(n * p + reach * deviation + reach * reach / 3) + 1
+    surely_reached = n * p - 4.5 * deviation - 7  # P(K >= k) is taken as 1 from here down
+    if r >= 1.0:
+        k = fewest[m - first]
+        return _log_with_margin(1.0 if k <= surely_reached else upper_tail(k, n, p)), float(m)
+    low = max(first + _first_at_most(fewest, highest_k) - 1, int(m * r - reach * spread - reach * reach / 3), first)
+    high = max(low, min(m, int(m * r + reach * spread + reach * reach / 3) + 1))
+    k = min(fewest[low - first], highest_k)
+    tail, term = 1.0, 0.0
+    if k > surely_reached and p < 1.0:
+        tail, term = upper_tail(k, n, p), point_probability(k, n, p)
+    weight, total = point_probability(low, m, r), 0.0
+    if low > first:  # every s below low needs at least k votes
+        total = tail * rest_of_series(weight, low * (1 - r) / ((m - low + 1.0) * r))
+    moment, fall, rise = total * low, (1 - p) / p, r / (1 - r)
+    for s in range(low, high + 1):
+        while k > fewest[s - first] and tail < 1.0:
+            term *= k * fall / (n - k + 1.0)
+            k -= 1
+            tail = tail + term if k > surely_reached else 1.0
+        share = weight * min(tail, 1.0)
+        total += share
+        moment += share * s
+        if s < high:
+            weight *= (m - s) * rise / (s + 1.0)
+    if high < m:
+        total += rest_of_series(weight, (m - high) * rise / (high + 1.0))
+    return _log_with_margin(total), moment / max(total, 1e-300)
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_with_margin(probability: float) -> float:
+    return min(0.0, math.log(probability) + _ROUNDING) if probability > 0.0 else _LOG_OF_ZERO
+
+
+@numba.njit(cache=True, nogil=True)
+def _first_at_most(falling: Integers, limit: int) -> int:
+    """Index of the first entry of a non-increasing array that is at most `limit`."""
+    low, high = 0, len(falling)
+    while low < high:
+        middle = (low + high) // 2
+        if falling[middle] <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def _chord_bound(outcomes: Outcomes, q: float, u: float, v: float, at_u: float, at_v: float) -> float:
+    """Upper bound on ln P over the piece u <= p <= v of the curve p r = q, from its values at the two ends.
+
+    In the log-odds (a, b) of (p, r), ln P = G(a, b) - n ln(1 + e^a) - m ln(1 + e^b), where G is convex: the log of a
+    sum of exponentials. The points with ln p + ln r >= ln q are a convex set, so the curve lies below its chord;
+    P grows with r, so it is enough to bound P on the chord. There G is at most its interpolation, and a convex
+    function whose second derivative is at most d is at least its own minus t (1 - t) d length^2 / 2.
+    """
+    length_a = math.log(v / u * ((1 - u) / (1 - v)))
+    length_b = math.log(v / u * ((1 - q / v) / (1 - q / u)))
+    bend = outcomes.n * length_a**2 * _largest_variance(u, v) + outcomes.m * length_b**2 * _largest_variance(
+        q / v, q / u
+    )
+    bend *= 0.5 * (1 + 1e-6)  # more than rounding in the lengths takes away
+    difference = abs(at_u - at_v)
+    above_the_ends = (bend - difference) ** 2 / (4 * bend) if difference < bend else 0.0
+    return max(at_u, at_v) + above_the_ends
+
+
+@numba.njit(cache=True, nogil=True)
+def _largest_variance(low: float, high: float) -> float:
+    return 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+
+
+@numba.njit(cache=True, nogil=True)
+def _piece_is_covered(outcomes: Outcomes, q: float, left: int, right: int, at_left: float, at_right: float) -> bool:
+    """Whether P <= alpha is proven for all p between two grid points of the curve p r = q."""
+    u, v = left * _P_STEP, right * _P_STEP
+    inside = q < u and v < 1.0
+    if inside and _chord_bound(outcomes, q, u, v, at_left, at_right) <= outcomes.log_alpha:
+        return True
+    if inside and right - left > 1:
+        return False
+    # P grows in p and in r: on the whole piece it is at most its value at (v, q / u).
+    corner, _ = log_chance(outcomes, v, min(1.0, q / u * (1 + 1e-15)) if q < u else 1.0)
+    return bool(corner <= outcomes.log_alpha)
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_covered(outcomes: Outcomes, q: float) -> tuple[bool, float]:
+    """Whether P <= alpha is proven on the whole curve p r = q, and the p at which P was largest, of those seen.
+
+    Cuts [0, 1] into halves until every piece is proven, from right to left. The cuts do not depend on the outcome,
+    so that a better outcome, with smaller P everywhere, is never covered less.
+    """
+    lefts, values = np.zeros(P_BITS + 2, np.int64), np.zeros(P_BITS + 2)
+    right = worst = 1 << P_BITS
+    at_right, _ = log_chance(outcomes, 1.0, q)
+    at_worst, depth = at_right, 0
+    while right * _P_STEP > q and at_worst <= outcomes.log_alpha:
+        left, at_left = lefts[depth], values[depth]
+        if _piece_is_covered(outcomes, q, left, right, at_left, at_right):
+            right, at_right = left, at_left
+            depth -= 1
+        elif right - left == 1:
+            return False, worst * _P_STEP
+        else:
+            depth += 1
+            lefts[depth] = middle = (left + right) // 2
+            if middle * _P_STEP > q:
+                values[depth], _ = log_chance(outcomes, middle * _P_STEP, q / (middle * _P_STEP))
+                if values[depth] > at_worst:
+                    worst, at_worst = middle, values[depth]
+    return at_worst <= outcomes.log_alpha, worst * _P_STEP
+
+
+@numba.njit(cache=True, nogil=True)
+def _crossing(outcomes: Outcomes, p: float, q: float) -> float:
+    """The q at which P(p, q / p) = alpha, by Newton's method on logarithms from the guess q; 1 if there is none."""
+    at_one, _ = log_chance(outcomes, p, 1.0)
+    if at_one <= outcomes.log_alpha:
+        return 1.0
+    low, high, q = 0.0, p, min(q, p * (1 - 1e-6))
+    for _ in range(60):
+        r = q / p
+        value, average_s = log_chance(outcomes, p, r)
+        missing = outcomes.log_alpha - value
+        if abs(missing) < 1e-6:
+            return q
+        low, high = (q, high) if missing > 0 else (low, q)
+        slope = (average_s - outcomes.m * r) / (1 - r)  # d ln P / d ln r
+        q = q * math.exp(missing / slope) if slope > 0 and missing < 9 else 0.0
+        if not low < q < high:
+            q = (low + high) / 2
+    return high
+
+
+@numba.njit(cache=True, nogil=True)
+def _lowest_crossing_near(outcomes: Outcomes, p: float, q: float) -> float:
+    """The lowest crossing that a search with shrinking steps around p finds. Not below the bound, as no crossing is."""
+    best = _crossing(outcomes, p, q)
+    step = math.sqrt((p * (1 - p) + 1 / outcomes.n) / outcomes.n)
+    smallest = step / 40
+    for _ in range(30):
+        left, right = max(q, p - step), min(1.0, p + step)
+        at_left, at_right = _crossing(outcomes, left, best), _crossing(outcomes, right, best)
+        if min(at_left, at_right) < best:
+            best, p = (at_left, left) if at_left < at_right else (at_right, right)
+        else:
+            step /= 3
+            if step < smallest:
+                break
+    return best
+
+
+@numba.njit(cache=True, nogil=True)
+def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
+    """The largest q below `ceiling`, on the grid, that is proven not to exceed the bound; 0 if none above `floor` is.
+
+    Where P > alpha is found, the lowest crossing near by is the next guess; every fourth guess halves what is left.
+    """
+    covered, uncovered, guesses = int(floor / _Q_STEP), int(ceiling / _Q_STEP) + 1, 0
+    nothing = covered
+    while uncovered - covered > 1:
+        guesses += 1
+        guess = uncovered - 1 if guesses % 4 else (covered + uncovered) // 2
+        proven, worst_p = _is_covered(outcomes, guess * _Q_STEP)
+        if proven:
+            covered = guess
+        else:
+            lowest = _lowest_crossing_near(outcomes, worst_p, guess * _Q_STEP)
+            uncovered = max(covered + 1, min(guess, int(lowest / _Q_STEP) + 1))
+    return covered * _Q_STEP if covered > nothing else 0.0

@@ -1,0 +1,88 @@
+"""Lower bound on P(f votes for the class) * P(f^p keeps it): two components in series (Buehler, 1957)."""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+from numpy.typing import ArrayLike
+from scipy import special
+
+from recert.bounds._batches import checked_replays, map_distinct
+from recert.bounds._series_search import Outcomes, fewest_votes, largest_covered
+from recert.bounds.arguments import Floats, checked_counts
+from recert.bounds.binomial import clopper_pearson_lower
+
+# The shares of alpha with which the two counts enter the ordering of outcomes. Any fixed shares are valid; replays are
+# few and votes are many, so most of alpha goes where it costs least.
+_VOTES_SHARE, _REPLAYS_SHARE = 0.9, 0.1
+# Outcomes whose statistic is this close below the observed one count as equal to it: more than the tables' error.
+_TIE = 1e-11
+# Up to this distance from either end the tables are computed entry by entry, beyond it by interpolation.
+_DIRECT = 128
+_NODES = chebyshev.chebpts1(20)
+_FIT = np.linalg.inv(chebyshev.chebvander(_NODES, len(_NODES) - 1))
+
+
+def series_lower(
+    top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
+) -> Any:
+    """Lower bound on P(f^p votes for the class), from f's votes and a replay of some noises on which f voted for it.
+
+    With probability 1 - alpha it is not above P(f and f^p vote for the class), over both counts jointly, provided
+    that `top_votes` of `samples` and `kept` of `replayed` are independent: `replayed` is fixed beforehand. The value
+    returned is proven to be at most Buehler's bound for the ordering by the product of the two Clopper-Pearson bounds,
+    at errors .9 alpha and .1 alpha; it is about 3e-7 below. No replays bound nothing: 0. Arguments broadcast.
+
+    >>> round(series_lower(9_000, 10_000, 900, 900, 0.002), 5)
+    0.89061
+    """
+    k, n, a = checked_counts(top_votes, samples, alpha)
+    s, m = checked_replays(kept, replayed, alpha)
+    k, n, s, m, a = np.broadcast_arrays(k, n, s, m, a)
+    some = np.maximum(m, 1.0)
+    # Buehler's theorem: no valid bound that is nondecreasing in the statistic exceeds Buehler's, and the statistic
+    # itself is one (by the union bound). With r = 1 or p = 1, the bound from one count alone is not exceeded.
+    statistic = clopper_pearson_lower(k, n, _VOTES_SHARE * a) * clopper_pearson_lower(s, some, _REPLAYS_SHARE * a)
+    single = np.minimum(clopper_pearson_lower(k, n, a), clopper_pearson_lower(s, some, a))
+    found = np.maximum(map_distinct(_search, k, n, s, m, a), statistic)
+    # P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1, so here the single bounds are attained.
+    bound = np.where((k == n) & (s == m) & (m > 0), single, np.minimum(found, single))
+    return float(bound) if bound.ndim == 0 else bound
+
+
+def _search(k: float, n: float, s: float, m: float, alpha: float) -> float:
+    """The bound for one input, up to the grid of the search; 0 where only the statistic itself is to be had."""
+    if k == 0 or s == 0:  # then the statistic is 0, and every outcome is at least as good
+        return 0.0
+    of_votes, of_replays = _lower_table(int(n), _VOTES_SHARE * alpha), _lower_table(int(m), _REPLAYS_SHARE * alpha)
+    observed = of_votes[int(k)] * of_replays[int(s)] * (1 - _TIE)
+    fewest, first = fewest_votes(of_votes, of_replays, observed)
+    # The bound cannot exceed what the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
+    at_one = special.betaincinv([fewest[-1], first], [n + 1 - fewest[-1], m + 1 - first], alpha)
+    outcomes = Outcomes(fewest, int(first), int(n), int(m), math.log(alpha))
+    return float(largest_covered(outcomes, observed, float(at_one.min())))
+
+
+@lru_cache(maxsize=64)
+def _lower_table(trials: int, alpha: float) -> Floats:
+    """CPLower(k, trials, alpha) for k = 0, ..., trials within 1e-11 relative: good enough to order outcomes."""
+    low_half = trials // 2
+    from_bottom = _by_distance(lambda d: special.betaincinv(d, trials + 1 - d, alpha), low_half)
+    from_top = _by_distance(lambda d: special.betaincinv(trials + 1 - d, d, alpha), trials - low_half)
+    return np.concatenate((np.zeros(1), from_bottom, from_top[::-1]))
+
+
+def _by_distance(exact: Callable[[Floats], Any], length: int) -> Floats:
+    """exact(1), ..., exact(length) for a function that is smooth on the scale of its argument."""
+    pieces = [exact(np.arange(1.0, min(length, _DIRECT) + 1))]
+    start = _DIRECT
+    while start < length:
+        stop = min(2 * start, length)
+        center, half_width = (start + stop) / 2, (stop - start) / 2
+        coefficients = _FIT @ exact(center + half_width * _NODES)
+        pieces.append(chebyshev.chebval((np.arange(start + 1, stop + 1) - center) / half_width, coefficients))
+        start = stop
+    return np.concatenate(pieces)

@@ -1,0 +1,55 @@
+"""The command line. Data goes to stdout, progress and errors to stderr; a domain error is one clear line."""
+
+import sys
+
+import typer
+from rich.console import Console
+
+from recert.cli import cache, catalogue, certify, compare, demo, recertify, train
+from recert.version import __version__
+
+app = typer.Typer(
+    name="recert",
+    help="Certify that a network's predictions are robust, and re-certify it cheaply after it was changed.",
+    epilog="Start with: recert demo",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, certify, recertify, compare, train, catalogue):
+    module.add_to(app)
+app.add_typer(cache.app, name="cache")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Certify that a network's predictions are robust, and re-certify it cheaply after it was changed."""
+
+
+def main() -> None:
+    """Run the command line; errors of ours become one line and exit code 1."""
+    from recert.errors import RecertError
+
+    try:
+        app()
+    except KeyboardInterrupt:
+        _say("interrupted; what was drawn so far is kept in the store: run the same command again to continue")
+        sys.exit(130)
+    except (RecertError, ValueError, OSError, ImportError) as error:
+        if "--debug" in sys.argv:
+            raise
+        _say(f"error: {' '.join(str(error).split())}")
+        sys.exit(1)
+
+
+def _say(line: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(line, markup=False)

@@ -1,0 +1,25 @@
+"""recert models, recert approximations"""
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import show
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: recert models")(models)
+    app.command(epilog="Example: recert approximations")(approximations)
+
+
+def models(format: o.OutputFormat = o.Format.TABLE) -> None:
+    """Which models are known by name, and how to name your own."""
+    from recert.models.registry import available_models
+
+    show([{"model": name, "what it is": text} for name, text in available_models().items()], format)
+
+
+def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:
+    """How a model can be changed by name."""
+    from recert.approximations import available_approximations
+
+    show([{"approximation": name, "what it does": text} for name, text in available_approximations().items()], format)

@@ -1,0 +1,169 @@
+"""recert certify, recert predict"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import say, show, summary, write
+from recert.cli.requirements import met
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from recert.certificates import Certificates
+
+BYTES_PER_VOTE = 0.25  # generous: measured parts take about 0.14 bytes per vote at ten classes
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: recert certify --model digits --data digits --noise gaussian:0.5 --samples 10000")(
+        certify
+    )
+    app.command(epilog="Example: recert predict --model digits --data digits --noise gaussian:0.5")(predict)
+
+
+def certify(
+    model: o.Model,
+    data: o.Data,
+    noise: o.Noise = "gaussian:0.5",
+    samples: Annotated[int, typer.Option(help="Votes that bound, per input.")] = 100_000,
+    selection_samples: Annotated[int, typer.Option(help="Votes that choose the class, per input.")] = 100,
+    alpha: o.Alpha = 0.001,
+    seed: o.Seed = 0,
+    store: Annotated[
+        Path | None, typer.Option("--store", "-s", help="Folder of the cache; runs/MODEL-NOISE if not given.")
+    ] = None,
+    certificate: Annotated[
+        o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
+    ] = o.CertificateKind.ONE_SIDED,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    radii: o.Radii = "0.25,0.5,1.0",
+    format: o.OutputFormat = o.Format.TABLE,
+    out: o.Out = None,
+    require: o.Require = None,
+    allow_numerics: Annotated[
+        bool, typer.Option(help="Continue a cache although device, batch size or versions differ.")
+    ] = False,
+    trust: o.Trust = False,
+    dry_run: o.DryRun = False,
+    debug: o.Debug = False,
+) -> None:
+    """Certify a model and keep every vote; an interrupted run continues where it stopped."""
+    at = o.parse_radii(radii)
+    import recert
+    from recert.cli.loading import default_store, load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+    from recert.noise import parse_noise
+
+    smoothing = parse_noise(noise)
+    network = load_network(model, device=device, trust=trust)
+    dataset = load_inputs(data, split=split, every=every, count=count)
+    store = store or default_store(model, noise)
+    passes = len(dataset.inputs) * (samples + selection_samples)
+    if dry_run:
+        _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
+        return
+    try:
+        with drawn_progress() as progress:
+            cache = recert.certify(
+                network, dataset.inputs, noise=smoothing, samples=samples, selection_samples=selection_samples, alpha=alpha,
+                seed=seed, certificate=certificate.value, store=store, allow_numerics=allow_numerics, batch_size=batch_size,
+                progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
+        raise typer.Exit(130) from None
+    result = cache.certificates
+    show([summary(model, result, dataset.labels, at)], format)
+    say(
+        f"{result.guarantee}\nEvery vote is kept in {store}; re-certify a changed model with: recert recertify --store {store} ..."
+    )
+    finish(result, dataset.labels, dataset.indices, out, require)
+
+
+def predict(
+    model: o.Model,
+    data: o.Data,
+    noise: o.Noise = "gaussian:0.5",
+    samples: Annotated[int, typer.Option(help="Votes per input.")] = 1_000,
+    alpha: o.Alpha = 0.001,
+    seed: o.Seed = 0,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    format: o.OutputFormat = o.Format.TABLE,
+    out: o.Out = None,
+    require: o.Require = None,
+    trust: o.Trust = False,
+    debug: o.Debug = False,
+) -> None:
+    """Predict with the smoothed model, or abstain; no radius."""
+    import recert
+    from recert.cli.loading import load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+    from recert.noise import parse_noise
+
+    network = load_network(model, device=device, trust=trust)
+    dataset = load_inputs(data, split=split, every=every, count=count)
+    with drawn_progress() as progress:
+        result = recert.predict(
+            network, dataset.inputs, noise=parse_noise(noise), samples=samples, alpha=alpha, seed=seed, batch_size=batch_size, progress=progress
+        )  # fmt: skip
+    row = {"model": model, "abstained": result.abstention_rate, "passes per input": result.mean_forward_passes}
+    if dataset.labels is not None:
+        row["smoothed accuracy"] = result.smoothed_accuracy(dataset.labels)
+    show([row], format)
+    finish(result, dataset.labels, dataset.indices, out, require)
+
+
+def finish(
+    result: "Certificates",
+    labels: "NDArray[np.int64] | None",
+    indices: "NDArray[np.int64]",
+    out: Path | None,
+    require: list[str] | None,
+) -> None:
+    """Write the rows if asked to, and leave with 3 if a requirement is not met."""
+    if result.nobody.sum():
+        say(
+            f"[yellow]warning:[/yellow] {result.nobody.sum()} samples had logits that were not finite; they voted for nobody"
+        )
+    if out is not None:
+        write(result, out, labels, indices)
+    failed = False
+    for requirement in require or ():
+        holds, value = met(requirement, result, labels)
+        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
+        failed |= not holds
+    if failed:
+        raise typer.Exit(3)
+
+
+def _say_cost(
+    network: object, inputs: "NDArray[np.float32]", noise: object, passes: int, batch_size: int | None, store: Path
+) -> None:
+    """Forward passes, time and disk, from two timed batches."""
+    import time
+
+    from recert.noise import Gaussian, Stream
+    from recert.sampling import Sampler, Work, collect
+
+    assert isinstance(noise, Gaussian)
+    sampler = Sampler(network, inputs[:1], noise=noise, seed=0, batch_size=batch_size)  # type: ignore[arg-type]
+    tried = 2 * sampler.batch_size
+    started = time.perf_counter()
+    collect(sampler, [Work(0, Stream.CALIBRATION, range(tried))], "timing")
+    seconds = (time.perf_counter() - started) / tried * passes
+    say(
+        f"{len(inputs)} inputs, {passes:,} forward passes, about {seconds / 60:.1f} minutes at {passes / seconds:,.0f} per second "
+        f"(timed on {tried} samples), about {passes * BYTES_PER_VOTE / 1e6:.1f} MB in {store}, less what it holds already"
+    )

@@ -1,0 +1,101 @@
+"""recert compare"""
+
+from typing import Annotated
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import say, show, summary
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: recert compare --store runs/digits-gaussian-0.5 --model digits --approximation int8 --data digits"
+    )(compare)
+
+
+def compare(
+    model: o.Model,
+    data: o.Data,
+    store: o.Store,
+    approximation: o.Approximation,
+    budgets: Annotated[
+        str, typer.Option(help="Samples per input, or shares of the cache's: 1%,2%,5%,10%.")
+    ] = "1%,2%,3%,5%,7%,10%",
+    baseline_budgets: Annotated[
+        str, typer.Option(help="The same for the baselines; they need more to reach the same radius.")
+    ] = "1%,2%,5%,10%,20%,40%",
+    methods: Annotated[str, typer.Option(help="Methods to compare with the baselines.")] = "irs",
+    alpha: Annotated[
+        float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
+    ] = None,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    radii: o.Radii = "0.25,0.5,1.0",
+    format: o.OutputFormat = o.Format.TABLE,
+    trust: o.Trust = False,
+    debug: o.Debug = False,
+) -> None:
+    """Sweep budgets: re-certification against certifying from scratch, at equal average certified radius."""
+    at = o.parse_radii(radii)
+    import recert
+    from recert import comparison
+    from recert.cli.loading import approximated, load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+
+    cache = recert.Cache.open(store)
+    sweep, baseline_sweep = (parse_budgets(text, cache.manifest.samples) for text in (budgets, baseline_budgets))
+    network = load_network(model, device=device, trust=trust)
+    dataset = load_inputs(data, split=split, every=every, count=count)
+    if dataset.labels is None:
+        raise ValueError("expected data with labels to compare average certified radii, got none")
+    changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
+    say(changed.description)
+    with drawn_progress() as progress:
+        curves = comparison.compare(
+            changed.model, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
+            methods=methods.split(","), alpha=alpha, batch_size=batch_size, progress=progress,
+        )  # fmt: skip
+    rows = []
+    for curve in curves.values():
+        for budget, result, seconds in zip(curve.budgets, curve.results, curve.seconds, strict=True):
+            row = {"method": curve.method, "samples": budget, **summary(approximation, result, dataset.labels, at)}
+            rows.append({**row, "seconds": seconds * len(result)})
+    show(rows, format, title=f"{model}, {approximation}, {store}")
+    if format is o.Format.TABLE:
+        show(speedup_rows(curves), format, title="Speed-up in forward passes at equal ACR")
+
+
+def speedup_rows(curves: dict[str, "comparison.Curve"]) -> list[dict[str, str]]:  # type: ignore[name-defined]  # noqa: F821
+    """One row per method: speed-ups over both baselines, by both definitions, or the reason why there is none."""
+    from recert.comparison import BASELINES
+
+    return [
+        {
+            "method": name,
+            **{
+                f"over {base}, {kind}": str(value)
+                for base in BASELINES
+                for kind, value in curve.speedups(curves[base]).items()
+            },
+        }
+        for name, curve in curves.items()
+        if name not in BASELINES
+    ]
+
+
+def parse_budgets(text: str, samples: int) -> list[int]:
+    """Numbers of samples, or percentages of the cache's.
+
+    >>> parse_budgets("1%,500", 10_000)
+    [100, 500]
+    """
+    try:
+        return [
+            round(float(part[:-1]) / 100 * samples) if part.endswith("%") else int(part) for part in text.split(",")
+        ]
+    except ValueError:
+        raise ValueError(f"expected budgets like 1%,5%,10% or 100,500,1000, got {text!r}") from None

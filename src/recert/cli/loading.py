@@ -1,0 +1,56 @@
+"""Models, data and approximations from their specs, for every command alike."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recert.cli.output import say
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from recert.approximations import Approximation
+    from recert.data import Dataset
+    from recert.noise import Gaussian
+
+CALIBRATION_INPUTS = 256
+
+
+def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
+    """The model of a spec, on a device."""
+    from recert.models.loading import load_model
+
+    return load_model(spec, trust=trust).model.to(device)
+
+
+def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":
+    """The data of a spec, with a warning if it does not look like what noise scales are meant for."""
+    from recert.data import load_data
+
+    data = load_data(spec, split=split, every=every, count=count)
+    largest = float(abs(data.inputs).max())
+    if largest > 2:
+        say(
+            f"[yellow]warning:[/yellow] inputs reach {largest:g}; the noise scale is in units of the input, and usual scales are "
+            "for inputs in \\[0, 1]. Scale the inputs, and normalise inside the model."
+        )
+    return data
+
+
+def approximated(
+    model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Gaussian", seed: int
+) -> "Approximation":
+    """The changed model; quantisation is calibrated on noisy training inputs where the data has them."""
+    from recert.approximations import Calibration, approximate
+    from recert.data import load_data
+
+    calibration = None
+    if spec.startswith("int8"):
+        training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
+        calibration = Calibration(training.inputs, noise=noise, seed=seed)
+    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+
+
+def default_store(model: str, noise: str) -> Path:
+    """runs/MODEL-NOISE, with odd characters replaced."""
+    return Path("runs") / re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{noise}").strip("-")

@@ -1,0 +1,60 @@
+"""Options that commands share: one noun each, the same everywhere."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+class CertificateKind(StrEnum):
+    ONE_SIDED = "one-sided"
+    TWO_SIDED = "two-sided"
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="Model: a name (see [b]recert models[/b]), package.module:factory[@weights], or a file."
+    ),
+]
+Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR.")]
+Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
+Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
+Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
+Store = Annotated[Path, typer.Option("--store", "-s", help="Folder of the cache.")]
+Every = Annotated[int, typer.Option(help="Take every k-th input.")]
+Count = Annotated[int | None, typer.Option(help="Take at most this many inputs.")]
+Split = Annotated[str, typer.Option(help="Which split of the data.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
+BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; chosen by input size if not given.")]
+Radii = Annotated[str, typer.Option(help="Radii at which certified accuracy is shown.")]
+OutputFormat = Annotated[Format, typer.Option("--format", "-f", help="How results are printed.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write a row per input here: .parquet, .csv or .tsv.")]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 files, which can run code.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Approximation = Annotated[
+    str, typer.Option("--approximation", "-a", help="How the model is changed (see [b]recert approximations[/b]).")
+]
+
+
+def parse_radii(text: str) -> list[float]:
+    """Numbers between commas."""
+    try:
+        radii = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"expected radii like 0.25,0.5,1.0, got {text!r}") from None
+    if any(r < 0 for r in radii):
+        raise typer.BadParameter(f"expected radii of at least 0, got {text!r}")
+    return radii

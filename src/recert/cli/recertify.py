@@ -1,0 +1,74 @@
+"""recert recertify"""
+
+from typing import Annotated
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.certify import finish
+from recert.cli.output import say, show, summary
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: recert recertify --store runs/digits-gaussian-0.5 --model digits --approximation int8 --data digits --samples 1000"
+    )(recertify)
+
+
+def recertify(
+    model: o.Model,
+    data: o.Data,
+    store: o.Store,
+    samples: Annotated[int, typer.Option(help="Forward passes per input on the changed model.")] = 1_000,
+    approximation: Annotated[
+        str | None,
+        typer.Option(
+            "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
+        ),
+    ] = None,
+    method: Annotated[str, typer.Option(help="How to re-certify: irs, scratch, scratch-cached.")] = "irs",
+    alpha: Annotated[
+        float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
+    ] = None,
+    reuse_threshold: Annotated[float, typer.Option(help="irs: above this cached bound, draw fresh noise.")] = 0.99,
+    certificate: Annotated[
+        o.CertificateKind, typer.Option(help="One-sided or with the runner-up.")
+    ] = o.CertificateKind.ONE_SIDED,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    radii: o.Radii = "0.25,0.5,1.0",
+    format: o.OutputFormat = o.Format.TABLE,
+    out: o.Out = None,
+    require: o.Require = None,
+    trust: o.Trust = False,
+    dry_run: o.DryRun = False,
+    debug: o.Debug = False,
+) -> None:
+    """Certify a changed model from the cache of the original, for a fraction of the cost."""
+    at = o.parse_radii(radii)
+    import recert
+    from recert.cli.loading import approximated, load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+
+    cache = recert.Cache.open(store)
+    dataset = load_inputs(data, split=split, every=every, count=count)
+    if dry_run:
+        say(f"{len(dataset.inputs)} inputs, at most {len(dataset.inputs) * samples:,} forward passes, nothing written")
+        return
+    network = load_network(model, device=device, trust=trust)
+    name = model
+    if approximation is not None:
+        changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
+        network, name = changed.model, f"{model}, {approximation}"
+        say(changed.description)
+    with drawn_progress() as progress:
+        result = recert.recertify(
+            network, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, certificate=certificate.value,
+            reuse_threshold=reuse_threshold, batch_size=batch_size, progress=progress,
+        )  # fmt: skip
+    show([summary(name, result, dataset.labels, at)], format)
+    say(result.guarantee)
+    finish(result, dataset.labels, dataset.indices, out, require)

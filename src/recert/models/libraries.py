@@ -1,0 +1,112 @@
+"""Classifiers of torchvision and timm by name. Neither is required: each is imported when it is asked for."""
+
+import importlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from recert.errors import UnusableModel
+from recert.models.loading import LoadedModel
+from recert.models.normalization import IMAGENET_MEAN, IMAGENET_STD, NormalizedNetwork
+from recert.models.weights_files import load_weights
+
+
+def load_library_model(library: str, name: str, weights: Path | None) -> LoadedModel:
+    """A classifier that takes images in [0, 1], with its pretrained weights unless a file of weights is given."""
+    make = _torchvision if library == "torchvision" else _timm
+    with weights_only_loads():
+        network, settings, note = make(name, pretrained=weights is None)
+    if weights is not None:
+        note = load_weights(network, weights)
+    model = NormalizedNetwork(network, settings["mean"], settings["std"]).eval()
+    return LoadedModel(model, f"{library}:{name}", settings["classes"], settings["input_shape"], note)
+
+
+def torchvision_network(name: str) -> nn.Module:
+    """An architecture of torchvision with random weights."""
+    network, _, _ = _torchvision(name, pretrained=False)
+    return network
+
+
+@contextmanager
+def weights_only_loads() -> Iterator[None]:
+    """Make every torch.load inside a library the weights-only one: downloaded and cached files are strangers too."""
+    variable = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(variable)
+    os.environ[variable] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
+
+
+def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
+    models = import_library("torchvision.models")
+    try:
+        choices = models.get_model_weights(name)
+    except ValueError:
+        raise _unknown("torchvision", name, "torchvision.models.list_models()") from None
+    best = max(choices, key=lambda choice: choice == getattr(choices, "DEFAULT", None), default=None)
+    network: nn.Module = models.get_model(name, weights=None)
+    if pretrained:
+        if best is None:
+            raise UnusableModel(f"torchvision has no pretrained weights for {name}; write torchvision:{name}@FILE")
+        network.load_state_dict(_fetched(best.get_state_dict, "torchvision", name, progress=False, weights_only=True))
+    preset = best.transforms() if best is not None else None
+    side = int(preset.crop_size[0]) if hasattr(preset, "crop_size") else 224
+    settings = {
+        "mean": getattr(preset, "mean", IMAGENET_MEAN),
+        "std": getattr(preset, "std", IMAGENET_STD),
+        "classes": len(best.meta["categories"]) if best is not None else None,
+        "input_shape": (3, side, side),
+    }
+    return network, settings, f"torchvision's {best}" if pretrained else "random weights"
+
+
+def _timm(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
+    timm = import_library("timm")
+    if not timm.is_model(name):
+        raise _unknown("timm", name, "timm.list_models()")
+    network: nn.Module = _fetched(timm.create_model, "timm", name, name, pretrained=pretrained)
+    config = network.pretrained_cfg
+    settings = {
+        "mean": config["mean"],
+        "std": config["std"],
+        "classes": config["num_classes"],
+        "input_shape": tuple(config["input_size"]),
+    }
+    return network, settings, "timm's pretrained weights" if pretrained else "random weights"
+
+
+def import_library(module: str) -> Any:
+    """An optional library, or an error that says how to get it."""
+    library = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    # A torchvision built for another torch fails with a RuntimeError about a missing operator.
+    except (ImportError, RuntimeError) as error:
+        raise UnusableModel(
+            f"expected {library} for this model, got an import that fails ({error}); "
+            "install it with pip install 'recert[vision]', built for the same torch"
+        ) from None
+
+
+def _fetched(fetch: Any, library: str, name: str, *arguments: Any, **options: Any) -> Any:
+    try:
+        return fetch(*arguments, **options)
+    except Exception as error:  # no network, a broken download, a refused pickle: all have the same remedy
+        raise UnusableModel(
+            f"could not get the weights of {library}:{name} ({type(error).__name__}: {error}); "
+            f"fetch a weights file yourself and write {library}:{name}@FILE"
+        ) from None
+
+
+def _unknown(library: str, name: str, listing: str) -> ValueError:
+    return ValueError(f"expected a model of {library}, got {name!r}, which it does not have; {listing} names them")

@@ -1,0 +1,124 @@
+"""An ONNX graph as a torch module: its answers come from onnxruntime on the CPU."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recert.errors import UnusableModel
+
+_INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+
+
+class OnnxModel(nn.Module):
+    """Runs the graph in `data` (the bytes of an .onnx file) on batches of any size.
+
+    The bytes are a buffer, so the digest of the weights identifies graph and weights together. The session is made
+    from them on first use and left out of copies and pickles, which makes the module safe to copy and to send.
+    """
+
+    def __init__(self, data: bytes, threads: int | None = None) -> None:
+        super().__init__()
+        self.data: Tensor
+        self.register_buffer("data", torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        self.threads = threads
+        self._session: Any = None
+        inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        if len(inputs) != 1 or inputs[0].type not in _INPUT_TYPES:
+            described = ", ".join(f"{each.name}: {each.type}" for each in inputs)
+            raise UnusableModel(
+                f"expected an ONNX graph with one floating-point input, got ({described}); export it with images alone"
+            )
+        self._input_name, self._input_type = inputs[0].name, _INPUT_TYPES[inputs[0].type]
+        self._output_name = outputs[0].name
+        batch, *shape = inputs[0].shape or [None]
+        self.fixed_batch = batch if isinstance(batch, int) else None
+        self.input_shape = _known(shape)
+        self.classes = _known(outputs[0].shape[1:])[0] if _known(outputs[0].shape[1:]) else None
+
+    @property
+    def session(self) -> Any:
+        """The onnxruntime session, made when it is first needed."""
+        if self._session is None:
+            self._session = _open(self.data.cpu().numpy().tobytes(), self.threads or torch.get_num_threads())
+        return self._session
+
+    def forward(self, batch: Tensor) -> Tensor:
+        rows = batch.detach().cpu().numpy().astype(self._input_type, copy=False)
+        if self.fixed_batch is None:
+            return torch.from_numpy(self._run(rows)).to(batch.device)
+        answers = [self._run_padded(part) for part in _split(rows, self.fixed_batch)]
+        return torch.from_numpy(np.concatenate(answers)).to(batch.device)
+
+    def _run(self, rows: Any) -> Any:
+        return self.session.run([self._output_name], {self._input_name: rows})[0]
+
+    def _run_padded(self, rows: Any) -> Any:
+        """A graph exported for one batch size gets that size: the last part is filled up and its answers cut off."""
+        assert self.fixed_batch is not None
+        padding = np.zeros((self.fixed_batch - len(rows), *rows.shape[1:]), rows.dtype)
+        return self._run(np.concatenate([rows, padding]))[: len(rows)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None}
+
+
+def read_onnx(path: Path) -> OnnxModel:
+    """The model of an .onnx file, weights kept beside it in other files included."""
+    data = path.read_bytes()
+    try:
+        return OnnxModel(data)
+    except UnusableModel:
+        complete = _with_external_data(path)
+        if complete is None or complete == data:
+            raise
+        return OnnxModel(complete)
+
+
+def _open(data: bytes, threads: int) -> Any:
+    runtime = _onnxruntime()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # its own words on stderr would come beside ours
+    options.use_deterministic_compute = True
+    try:
+        return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class for every cause and no common one
+        raise UnusableModel(
+            f"expected an ONNX graph, got one that onnxruntime does not open ({_first_line(error)}); export it again, "
+            "with external_data=False"
+        ) from None
+
+
+def _onnxruntime() -> Any:
+    try:
+        return importlib.import_module("onnxruntime")
+    except ImportError:
+        raise UnusableModel(
+            "expected onnxruntime for an .onnx model, got none installed; pip install 'recert[onnx]'"
+        ) from None
+
+
+def _with_external_data(path: Path) -> bytes | None:
+    """The graph with the weights of its side files inside; None where that cannot be done."""
+    try:
+        onnx = importlib.import_module("onnx")
+        content: bytes = onnx.load(str(path)).SerializeToString()
+    except Exception:  # not installed, not a graph, a side file missing: the first error says more
+        return None
+    return content
+
+
+def _split(rows: Any, size: int) -> list[Any]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def _known(shape: Any) -> tuple[int, ...] | None:
+    return tuple(shape) if shape and all(isinstance(side, int) for side in shape) else None
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
