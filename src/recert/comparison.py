@@ -58,8 +58,8 @@ def compare(
             model, inputs, noise=m.gaussian, seed=m.seed, classes=m.classes, batch_size=options.pop("batch_size", None)
         )
     )
-    sweeps = {method: budgets for method in methods}
-    sweeps |= {method: baseline_budgets or budgets for method in BASELINES}
+    sweeps = dict.fromkeys(methods, budgets)
+    sweeps |= dict.fromkeys(BASELINES, baseline_budgets or budgets)
     curves = {}
     for method, sizes in sweeps.items():
         results = [

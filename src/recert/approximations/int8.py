@@ -37,9 +37,7 @@ def int8_twin(model: nn.Module, argument: str | None, context: Context) -> nn.Mo
     tensor = next((t for t in (*model.parameters(), *model.buffers())), torch.empty(0))
     home = tensor.device
     file = _file(model, context)
-    context.description = (
-        f"twin of int8: the same integer weights, activations and scales, computed in float32: {context.facts['quantised']}"
-    )
+    context.description = f"twin of int8: the same integer weights, activations and scales, computed in float32: {context.facts['quantised']}"
     context.facts["kernels"] = "fake-quant twin"
     return Twin(file).to(home)
 

@@ -22,6 +22,9 @@ def with_float_outputs(file: Any) -> Any:
         source.output[list(source.output).index(quantise.input[0])] = output.name
         nodes.remove(dequantise)
         nodes.remove(quantise)
+    read = {name for node in nodes for name in node.input}
+    for initialiser in [i for i in file.graph.initializer if i.name not in read]:
+        file.graph.initializer.remove(initialiser)
     return file
 
 

@@ -1,10 +1,11 @@
 """A torch model into a quantised ONNX file: export, prepare, measure ranges on noisy inputs, quantise."""
 
+import io
 import logging
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +30,37 @@ CALIBRATION_BATCH = 64
 
 def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
     """The bytes of a static, per-channel u8s8 QDQ file of a float32 model on the CPU, with float32 logits."""
-    onnx, quantization = needed("onnx"), needed("onnxruntime.quantization")
-    prepare = needed("onnxruntime.quantization.shape_inference").quant_pre_process
+    onnx, _ = needed("onnx"), needed("onnxruntime.quantization")
     with tempfile.TemporaryDirectory() as folder, _quiet():
         exported, prepared, quantised = (str(Path(folder, f"{step}.onnx")) for step in ("exported", "prepared", "int8"))
         _export(model, calibration, exported)
-        prepare(exported, prepared)
-        quantization.quantize_static(
-            prepared,
-            quantised,
-            _reader(calibration, onnx.load(prepared).graph.input[0].name),
-            quant_format=quantization.QuantFormat.QDQ,
-            op_types_to_quantize=QUANTISED_OPERATORS,
-            per_channel=True,
-            activation_type=quantization.QuantType.QUInt8,
-            weight_type=quantization.QuantType.QInt8,
-            calibrate_method=quantization.CalibrationMethod.MinMax,
-        )
+        try:
+            _quantise(exported, prepared, quantised, calibration)
+        except Exception as error:
+            raise UnusableModel(
+                f"onnxruntime could not quantise the exported model: {_reason(error)}; "
+                "quantise it yourself and pass the .onnx file"
+            ) from error
         file = without_traces(with_float_outputs(onnx.load(quantised)))
     content: bytes = file.SerializeToString(deterministic=True)
     return content
+
+
+def _quantise(exported: str, prepared: str, quantised: str, calibration: Calibration) -> None:
+    quantization = needed("onnxruntime.quantization")
+    # Shapes are in the export; inferring them again fails on some graphs (ConvNeXt, ViT).
+    needed("onnxruntime.quantization.shape_inference").quant_pre_process(exported, prepared, skip_symbolic_shape=True)
+    quantization.quantize_static(
+        prepared,
+        quantised,
+        _reader(calibration, needed("onnx").load(prepared).graph.input[0].name),
+        quant_format=quantization.QuantFormat.QDQ,
+        op_types_to_quantize=QUANTISED_OPERATORS,
+        per_channel=True,
+        activation_type=quantization.QuantType.QUInt8,
+        weight_type=quantization.QuantType.QInt8,
+        calibrate_method=quantization.CalibrationMethod.MinMax,
+    )
 
 
 class _Logits(nn.Module):
@@ -74,7 +86,7 @@ def _export(model: nn.Module, calibration: Calibration, path: str) -> None:
         )
     except Exception as error:
         raise UnusableModel(
-            f"expected a model that torch.onnx.export can trace with any batch size, got {type(error).__name__}: {error}; "
+            f"expected a model that torch.onnx.export can trace with any batch size, got {_reason(error)}; "
             "rewrite what it cannot trace, or quantise the model yourself and pass the .onnx file"
         ) from error
     assert program is not None
@@ -95,17 +107,21 @@ def _reader(calibration: Calibration, name: str) -> Any:
     return Reader()
 
 
+def _reason(error: BaseException) -> str:
+    """The first line of what went wrong first; exporters wrap it in pages of advice."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the progress and deprecation messages of the exporters, which are none of the user's business."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "root")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    """Without the progress, graphs and deprecation messages of the exporters, which are none of the user's business."""
+    disabled = logging.root.manager.disable
+    logging.disable(max(disabled, logging.WARNING))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(disabled)

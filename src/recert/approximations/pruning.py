@@ -15,10 +15,12 @@ Layers = list[tuple[nn.Module, str]]
 def prune_globally(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
     """The fraction of smallest magnitude among all weights set to zero, one threshold for all layers."""
     fraction = float(argument or "")
-    context.description = f"{fraction:.4g} of all convolution and linear weights set to zero, the smallest ones; dense computation"
+    context.description = (
+        f"{fraction:.4g} of all convolution and linear weights set to zero, the smallest ones; dense computation"
+    )
 
     def apply(layers: Layers) -> None:
-        prune.global_unstructured(layers, pruning_method=prune.L1Unstructured, amount=fraction)  # type: ignore[no-untyped-call]
+        prune.global_unstructured(layers, pruning_method=prune.L1Unstructured, amount=fraction)
 
     return _pruned(model, apply, context)
 

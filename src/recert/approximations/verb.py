@@ -40,10 +40,12 @@ def approximate(
     """
     parsed = parse(spec)
     if not isinstance(model, nn.Module):
-        raise ValueError(f"expected a torch.nn.Module, got {type(model).__name__}; only its weights can be approximated")
+        raise ValueError(
+            f"expected a torch.nn.Module, got {type(model).__name__}; only its weights can be approximated"
+        )
     example = _example(example_input, calibration)
     context = Context(spec, calibration, example, parsed.kind.description)
-    original = copy.deepcopy(model).eval()
+    original = _copied(model).eval()
     made = parsed.kind.load()(copy.deepcopy(original), parsed.argument, context)
     if not isinstance(made, nn.Module):
         raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
@@ -52,6 +54,16 @@ def approximate(
     facts["batch_mates"] = check_rows_independent(made, example, spec)
     facts["changed"] = check_changed(original, made, example, spec)
     return Approximation(made, spec, context.description, facts)
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(model)
+    except Exception as error:
+        raise UnusableModel(
+            f"expected a model that can be copied, got {type(error).__name__}: {error}; make computed weights permanent first "
+            "(torch.nn.utils.prune.remove, remove_weight_norm)"
+        ) from error
 
 
 def _example(given: Any, calibration: Calibration | None) -> Tensor | None:

@@ -7,7 +7,9 @@ certificate. Wilson and Agresti-Coull are approximate; they exist for comparison
 from recert.bounds.approximate import agresti_coull_lower, agresti_coull_upper, wilson_lower, wilson_upper
 from recert.bounds.arguments import check_alpha
 from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper, two_sided_p_value
+from recert.bounds.paired import paired_losses_lower, paired_lower
 from recert.bounds.sample_size import Interval, samples_for_width, smallest_samples_to_certify
+from recert.bounds.series import series_lower
 
 __all__ = [
     "Interval",
@@ -16,7 +18,10 @@ __all__ = [
     "check_alpha",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
+    "paired_losses_lower",
+    "paired_lower",
     "samples_for_width",
+    "series_lower",
     "smallest_samples_to_certify",
     "two_sided_p_value",
     "wilson_lower",

@@ -20,6 +20,14 @@ def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) 
     return checked, np.broadcast_to(trials, checked.shape)
 
 
+def grid_bits(replays: float) -> int:
+    """Bounds are rounded down to multiples of 2^-bits: about 1e-6, or a thousandth of 1 - alpha^(1/replays) if less.
+
+    So that last bits that differ between machines do not show.
+    """
+    return max(20, 8 + int(replays).bit_length())
+
+
 def map_distinct(function: Callable[..., float], *columns: Floats) -> Floats:
     """The function of each row of the columns, once per distinct row, in threads. Columns must have one shape."""
     rows, position = np.unique(np.stack([column.ravel() for column in columns], axis=1), axis=0, return_inverse=True)

@@ -13,9 +13,8 @@ import numpy as np
 
 from recert.bounds._binomial_tails import point_probability, upper_tail
 
-TOLERANCE = 2e-7  # the search stops this close to the maximum
-_MOST_CELLS = 1000  # or here, with a valid but looser bound
-_ROUNDING = 1e-10  # relative margin for rounding in costs and slopes: ten times what 50-digit sums show at 10^6 trials
+_MOST_CELLS = 1000  # then the search stops with a valid but looser bound
+_ROUNDING = 1e-10  # relative margin for rounding: a hundred times what the tests allow against 50-digit sums
 
 
 class Votes(NamedTuple):
@@ -64,11 +63,11 @@ def _maximizer(votes: Votes, weight: float, price: float, guess: float) -> float
     if votes.j == 0:  # cost(t) = -m ln(1 - t)
         return min(max(0.0, 1.0 - price * votes.m / weight), votes.most)
     low, high, t = 0.0, votes.most, min(guess, votes.most)
-    for _ in range(100):
+    for _ in range(60):
         _, slope, curvature = cost_and_slopes(votes, t)
         missing = weight - price * slope
         if abs(missing) <= 1e-8 * weight or (missing > 0 and t == votes.most):
-            break
+            return t
         low, high = (t, high) if missing > 0 else (low, t)
         # Newton's method on logarithms: the slope is nearly a power of t.
         t = t * (weight / (price * slope)) ** (slope / (curvature * t)) if slope > 0.0 and curvature > 0.0 else 0.0
@@ -76,7 +75,7 @@ def _maximizer(votes: Votes, weight: float, price: float, guess: float) -> float
             t = votes.most
         elif not low < t < high:
             t = (low + high) / 2
-    return t
+    return low  # neighbouring floats: from the lower one, the tangent has only to reach up to `most`
 
 
 @numba.njit(cache=True, nogil=True)
@@ -127,13 +126,15 @@ def _bound_cell(
 
 
 @numba.njit(cache=True, nogil=True)
-def largest_loss(region: Region) -> float:
-    """Upper bound on the largest (1 - x) y + x z in the region: halve the cell with the largest bound until it is tight."""
+def largest_loss(region: Region, tolerance: float) -> float:
+    """Upper bound on the largest (1 - x) y + x z in the region: halve the worst cell until its bound is tight."""
     cells = np.empty((_MOST_CELLS + 1, 6))  # left, right, bound, price, y, z
     cells[0] = (0.0, region.x.most, 1.0, 1.0 / region.y.m, _share(region.y), _share(region.z))
     count, worst, attained = 1, 0, 0.0
-    while cells[worst, 2] > attained + TOLERANCE and count < _MOST_CELLS:
+    while cells[worst, 2] > attained + tolerance and count < _MOST_CELLS:
         left, right, _, price, y, z = cells[worst]
+        if right - left < 1e-13:  # rounding is all that is left to gain
+            break
         middle = (left + right) / 2
         for target, u, v in ((worst, left, middle), (count, middle, right)):
             bound, at_middle, price, y, z = _bound_cell(region, u, v, price, y, z)

@@ -12,22 +12,23 @@ import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
 
-# q is sought among the multiples of 2^-Q_BITS, p is cut at multiples of 2^-P_BITS: all exact in floating point.
-Q_BITS, P_BITS = 22, 24
-_Q_STEP, _P_STEP = 2.0**-Q_BITS, 2.0**-P_BITS
-# What a computed log-probability may be off by: a thousand times what 50-digit sums show at 10^6 trials.
+# What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
 _LOG_OF_ZERO = -1e9
 
 
 class Outcomes(NamedTuple):
-    """The outcomes at least as good as the observed one: (k, s) with k >= fewest[s - first] and s >= first."""
+    """The outcomes at least as good as the observed one: (k, s) with k >= fewest[s - first] and s >= first.
+
+    The search takes q from the multiples of 2^-bits, and cuts p at quarters of that: all exact in floating point.
+    """
 
     fewest: Integers
     first: int
     n: int
     m: int
     log_alpha: float
+    bits: int
 
 
 @numba.njit(cache=True, nogil=True)
@@ -57,7 +58,7 @@ def log_chance(outcomes: Outcomes, p: float, r: float) -> tuple[float, float]:
 
     Sums P(S = s) P(K >= fewest(s)) over the s and k that matter, and adds back all that it leaves out.
     """
-    fewest, first, n, m, log_alpha = outcomes
+    fewest, first, n, m, log_alpha, _ = outcomes
     # Hoeffding's and Bernstein's tails: beyond `reach` deviations there is less than 1e-5 alpha.
     reach = math.sqrt(2 * (11.5 - log_alpha))
     deviation, spread = math.sqrt(n * p * (1 - p)), math.sqrt(m * r * (1 - r))
@@ -137,7 +138,8 @@ def _largest_variance(low: float, high: float) -> float:
 @numba.njit(cache=True, nogil=True)
 def _piece_is_covered(outcomes: Outcomes, q: float, left: int, right: int, at_left: float, at_right: float) -> bool:
     """Whether P <= alpha is proven for all p between two grid points of the curve p r = q."""
-    u, v = left * _P_STEP, right * _P_STEP
+    step = 2.0 ** -(outcomes.bits + 2)
+    u, v = left * step, right * step
     inside = q < u and v < 1.0
     if inside and _chord_bound(outcomes, q, u, v, at_left, at_right) <= outcomes.log_alpha:
         return True
@@ -155,25 +157,27 @@ def _is_covered(outcomes: Outcomes, q: float) -> tuple[bool, float]:
     Cuts [0, 1] into halves until every piece is proven, from right to left. The cuts do not depend on the outcome,
     so that a better outcome, with smaller P everywhere, is never covered less.
     """
-    lefts, values = np.zeros(P_BITS + 2, np.int64), np.zeros(P_BITS + 2)
-    right = worst = 1 << P_BITS
+    bits = outcomes.bits + 2
+    step = 2.0**-bits
+    lefts, values = np.zeros(bits + 2, np.int64), np.zeros(bits + 2)
+    right = worst = 1 << bits
     at_right, _ = log_chance(outcomes, 1.0, q)
     at_worst, depth = at_right, 0
-    while right * _P_STEP > q and at_worst <= outcomes.log_alpha:
+    while right * step > q and at_worst <= outcomes.log_alpha:
         left, at_left = lefts[depth], values[depth]
         if _piece_is_covered(outcomes, q, left, right, at_left, at_right):
             right, at_right = left, at_left
             depth -= 1
         elif right - left == 1:
-            return False, worst * _P_STEP
+            return False, worst * step
         else:
             depth += 1
             lefts[depth] = middle = (left + right) // 2
-            if middle * _P_STEP > q:
-                values[depth], _ = log_chance(outcomes, middle * _P_STEP, q / (middle * _P_STEP))
+            if middle * step > q:
+                values[depth], _ = log_chance(outcomes, middle * step, q / (middle * step))
                 if values[depth] > at_worst:
                     worst, at_worst = middle, values[depth]
-    return at_worst <= outcomes.log_alpha, worst * _P_STEP
+    return at_worst <= outcomes.log_alpha, worst * step
 
 
 @numba.njit(cache=True, nogil=True)
@@ -221,15 +225,16 @@ def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
 
     Where P > alpha is found, the lowest crossing near by is the next guess; every fourth guess halves what is left.
     """
-    covered, uncovered, guesses = int(floor / _Q_STEP), int(ceiling / _Q_STEP) + 1, 0
+    step = 2.0**-outcomes.bits
+    covered, uncovered, guesses = int(floor / step), int(ceiling / step) + 1, 0
     nothing = covered
     while uncovered - covered > 1:
         guesses += 1
         guess = uncovered - 1 if guesses % 4 else (covered + uncovered) // 2
-        proven, worst_p = _is_covered(outcomes, guess * _Q_STEP)
+        proven, worst_p = _is_covered(outcomes, guess * step)
         if proven:
             covered = guess
         else:
-            lowest = _lowest_crossing_near(outcomes, worst_p, guess * _Q_STEP)
-            uncovered = max(covered + 1, min(guess, int(lowest / _Q_STEP) + 1))
-    return covered * _Q_STEP if covered > nothing else 0.0
+            lowest = _lowest_crossing_near(outcomes, worst_p, guess * step)
+            uncovered = max(covered + 1, min(guess, int(lowest / step) + 1))
+    return covered * step if covered > nothing else 0.0

@@ -92,12 +92,13 @@ class Certificates:
             name: np.broadcast_to(np.asarray(counts.pop(name, 0), dtype=np.int64), rows) for name in whole
         }
         seconds = np.broadcast_to(np.asarray(counts.pop("seconds", 0.0), dtype=float), rows)
+        method = np.broadcast_to(np.asarray(counts.pop("method", settings.method), dtype=object), rows)
         if counts:
             raise TypeError(f"unknown columns: {', '.join(counts)}")
         return cls(
             input=np.array(digests, dtype=object), index=np.arange(rows), **vars(claims), **columns, seconds=seconds,
             norm=np.full(rows, parse_noise(settings.noise).norm, dtype=object),
-            method=np.full(rows, settings.method, dtype=object), alpha=np.full(rows, settings.alpha), settings=settings,
+            method=method, alpha=np.full(rows, settings.alpha), settings=settings,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -110,7 +111,9 @@ class Certificates:
     @property
     def explanation(self) -> NDArray[Any]:
         """Why each input fared as it did."""
-        return np.array([_explain(Outcome(o), int(n)) for o, n in zip(self.outcome, self.nobody, strict=True)], dtype=object)
+        return np.array(
+            [_explain(Outcome(o), int(n)) for o, n in zip(self.outcome, self.nobody, strict=True)], dtype=object
+        )
 
     @property
     def guarantee(self) -> str:

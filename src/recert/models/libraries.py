@@ -1,9 +1,6 @@
 """Classifiers of torchvision and timm by name. Neither is required: each is imported when it is asked for."""
 
 import importlib
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ from recert.errors import UnusableModel
 from recert.models.loading import LoadedModel
 from recert.models.normalization import IMAGENET_MEAN, IMAGENET_STD, NormalizedNetwork
 from recert.models.weights_files import load_weights
+from recert.models.weights_only import weights_only_loads
 
 
 def load_library_model(library: str, name: str, weights: Path | None) -> LoadedModel:
@@ -32,35 +30,20 @@ def torchvision_network(name: str) -> nn.Module:
     return network
 
 
-@contextmanager
-def weights_only_loads() -> Iterator[None]:
-    """Make every torch.load inside a library the weights-only one: downloaded and cached files are strangers too."""
-    variable = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(variable)
-    os.environ[variable] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
-
-
 def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
     models = import_library("torchvision.models")
     try:
         choices = models.get_model_weights(name)
     except ValueError:
         raise _unknown("torchvision", name, "torchvision.models.list_models()") from None
-    best = max(choices, key=lambda choice: choice == getattr(choices, "DEFAULT", None), default=None)
+    best = getattr(choices, "DEFAULT", None)
     network: nn.Module = models.get_model(name, weights=None)
     if pretrained:
         if best is None:
             raise UnusableModel(f"torchvision has no pretrained weights for {name}; write torchvision:{name}@FILE")
         network.load_state_dict(_fetched(best.get_state_dict, "torchvision", name, progress=False, weights_only=True))
-    preset = best.transforms() if best is not None else None
-    side = int(preset.crop_size[0]) if hasattr(preset, "crop_size") else 224
+    preset: Any = best.transforms() if best is not None else object()
+    side = int(getattr(preset, "crop_size", [224])[0])
     settings = {
         "mean": getattr(preset, "mean", IMAGENET_MEAN),
         "std": getattr(preset, "std", IMAGENET_STD),
@@ -75,7 +58,7 @@ def _timm(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
     if not timm.is_model(name):
         raise _unknown("timm", name, "timm.list_models()")
     network: nn.Module = _fetched(timm.create_model, "timm", name, name, pretrained=pretrained)
-    config = network.pretrained_cfg
+    config: Any = network.pretrained_cfg
     settings = {
         "mean": config["mean"],
         "std": config["std"],

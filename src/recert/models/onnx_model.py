@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from recert.errors import UnusableModel
 
+# How a graph says that a tensor lies in another file: the key "location" in its wire format.
+_EXTERNAL = b"\n\x08location\x12"
 _INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
@@ -22,8 +24,14 @@ class OnnxModel(nn.Module):
 
     def __init__(self, data: bytes, threads: int | None = None) -> None:
         super().__init__()
+        # onnxruntime would look for such weights in the current directory, and no digest would cover them.
+        if _EXTERNAL in data:
+            raise UnusableModel(
+                "expected a graph with its weights inside, got one that keeps them in another file; load it from its "
+                ".onnx file, or export it with external_data=False"
+            )
         self.data: Tensor
-        self.register_buffer("data", torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        self.register_buffer("data", torch.from_numpy(np.frombuffer(data, np.uint8).copy()))
         self.threads = threads
         self._session: Any = None
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
@@ -37,7 +45,8 @@ class OnnxModel(nn.Module):
         batch, *shape = inputs[0].shape or [None]
         self.fixed_batch = batch if isinstance(batch, int) else None
         self.input_shape = _known(shape)
-        self.classes = _known(outputs[0].shape[1:])[0] if _known(outputs[0].shape[1:]) else None
+        logits = _known((outputs[0].shape or [])[1:])
+        self.classes = logits[0] if logits is not None and len(logits) == 1 else None
 
     @property
     def session(self) -> Any:
@@ -54,7 +63,13 @@ class OnnxModel(nn.Module):
         return torch.from_numpy(np.concatenate(answers)).to(batch.device)
 
     def _run(self, rows: Any) -> Any:
-        return self.session.run([self._output_name], {self._input_name: rows})[0]
+        try:
+            return self.session.run([self._output_name], {self._input_name: rows})[0]
+        except Exception as error:  # onnxruntime has a class for every cause and no common one
+            wanted = self.session.get_inputs()[0].shape
+            raise UnusableModel(
+                f"expected a batch of shape {wanted}, got {rows.shape}, on which the graph fails ({_first_line(error)})"
+            ) from None
 
     def _run_padded(self, rows: Any) -> Any:
         """A graph exported for one batch size gets that size: the last part is filled up and its answers cut off."""
@@ -69,13 +84,7 @@ class OnnxModel(nn.Module):
 def read_onnx(path: Path) -> OnnxModel:
     """The model of an .onnx file, weights kept beside it in other files included."""
     data = path.read_bytes()
-    try:
-        return OnnxModel(data)
-    except UnusableModel:
-        complete = _with_external_data(path)
-        if complete is None or complete == data:
-            raise
-        return OnnxModel(complete)
+    return OnnxModel(_with_external_data(path) if _EXTERNAL in data else data)
 
 
 def _open(data: bytes, threads: int) -> Any:
@@ -102,14 +111,17 @@ def _onnxruntime() -> Any:
         ) from None
 
 
-def _with_external_data(path: Path) -> bytes | None:
-    """The graph with the weights of its side files inside; None where that cannot be done."""
+def _with_external_data(path: Path) -> bytes:
+    """The graph with the weights of its side files inside. onnx refuses side files outside the graph's directory."""
     try:
         onnx = importlib.import_module("onnx")
-        content: bytes = onnx.load(str(path)).SerializeToString()
-    except Exception:  # not installed, not a graph, a side file missing: the first error says more
-        return None
-    return content
+        data: bytes = onnx.load(str(path)).SerializeToString()
+    except Exception as error:  # not installed, a side file missing or elsewhere: all have the same remedy
+        raise UnusableModel(
+            f"expected the weights that {path} keeps in another file, got none ({_first_line(error)}); put that file "
+            "beside it and pip install 'recert[onnx]', or export again with external_data=False"
+        ) from None
+    return data
 
 
 def _split(rows: Any, size: int) -> list[Any]:

@@ -63,6 +63,8 @@ def parse_spec(text: str) -> ModelSpec:
 
 
 def _is_file(text: str) -> bool:
+    if text in ENTRIES:
+        return False  # a file of that name in the current directory does not hide a network of ours
     bare = "@" not in text and not re.match(r"[\w.]+:\w", text)
     return Path(text).is_file() or (bare and Path(text).suffix.lower() in FILES)
 

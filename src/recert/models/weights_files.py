@@ -1,6 +1,7 @@
 """Weights from files that cannot run code: safetensors, and PyTorch files read with `weights_only=True`."""
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def read_tensors(path: Path) -> Any:
                 f"expected a safetensors file, got {path}, which is not one ({error}); save it again with safetensors"
             ) from None
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about formats; what matters is whether it holds tensors only
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a stranger's file can fail in any way, and every way means the same: not tensors
         raise UnusableModel(
             f"expected a file of tensors only, got {path}, which holds {_culprit(error)}; nothing of it was run. "
@@ -108,4 +110,6 @@ def _culprit(error: Exception) -> str:
     named = re.search(r"GLOBAL (\S+)", str(error)) or re.search(r"(?:class|function|type) (\S+\.\S+)", str(error))
     if named:
         return f"the Python object {named.group(1)}"
+    if "TorchScript" in str(error):
+        return "a TorchScript program"
     return f"something else ({type(error).__name__})"

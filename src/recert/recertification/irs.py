@@ -4,82 +4,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.certificates import Certificates, Outcome, claim_from_bounds
+from recert.certificates import Outcome
 from recert.noise import Stream
+from recert.planning import RadiusPredictor
+from recert.planning.prediction import Circumstances, irs_table
+from recert.radius import one_sided_radius
+from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 
+Ints = NDArray[np.int64]
 
-def irs(task: Task) -> Certificates:
+
+def run_irs(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
     """The cached bound minus a bound on the disparity; fresh votes where the cached bound is near 1.
 
     Whatever the modified model says most often, the claim is about the class that the original was certified for: the
     cached votes bound no other.
     """
-    cache_alpha, zeta_alpha = _split_alpha(task)
-    base = task.cache.certify(alpha=cache_alpha, certificate="one-sided")
-    near_one = base.top_lower >= task.reuse_threshold
-    replayed, fresh = base.certified & ~near_one, base.certified & near_one
-    paper = task.irs_form == "paper"
-    disagreements, replay_seconds, replay_nobody = _disagreements(task, np.flatnonzero(replayed))
-    top_votes, fresh_seconds, fresh_nobody = _fresh_votes(task, np.flatnonzero(fresh), base.prediction)
-    # Theorem 3: top_lower - disparity_upper, with error cache_alpha + zeta_alpha by the union bound.
-    disparity_upper = bounds.clopper_pearson_upper(disagreements, task.samples, zeta_alpha)
-    transferred = np.maximum(np.nextafter(base.top_lower - disparity_upper, -1.0), 0.0)
-    drawn_anew = bounds.clopper_pearson_lower(top_votes, task.samples, task.alpha if paper else cache_alpha)
-    top_lower = np.where(replayed, transferred, np.where(fresh, drawn_anew, 0.0))
-    abstained = np.where(replayed, Outcome.TRANSFER_TOO_WEAK, np.where(fresh, Outcome.NO_MAJORITY, Outcome.NOT_CERTIFIED_BEFORE))
-    unproved = zeta_alpha if paper and task.reuse_threshold < 1 else 0.0
-    return Certificates.build(
-        task.cache.digests,
-        claim_from_bounds(base.prediction, top_lower, 1 - top_lower, task.sigma, otherwise=abstained),
-        task.settings("irs", error=task.alpha + unproved),
-        top_votes=np.where(fresh, top_votes, np.where(replayed, base.top_votes, 0)),
-        samples=np.where(fresh, task.samples, np.where(replayed, base.samples, 0)),
-        replayed=replayed * task.samples,
-        kept=replayed * (task.samples - disagreements),
-        lost=disagreements,
-        forward_passes=base.certified * task.samples,
-        seconds=replay_seconds + fresh_seconds,
-        nobody=replay_nobody + fresh_nobody,
-    )
+    cache_alpha, zeta_alpha = split_alpha(task)
+    cached_lower = task.base(cache_alpha).top_lower
+    near_one = cached_lower[rows] >= task.reuse_threshold
+    _transfer(task, ledger, rows[~near_one], passes[~near_one], cached_lower, zeta_alpha)
+    _draw_anew(task, ledger, rows[near_one], passes[near_one], task.alpha if task.irs_form == "paper" else cache_alpha)
 
 
-Columns = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
+def _transfer(
+    task: Task, ledger: Ledger, rows: Ints, passes: Ints, cached_lower: NDArray[np.float64], zeta_alpha: float
+) -> None:
+    """Theorem 3: top_lower - disparity_upper, by the union bound. A vote for nobody always disagrees (EstimateZeta)."""
+    for row, drawn in zip(rows, task.draw(rows, Stream.ESTIMATION, [range(m) for m in passes]), strict=True):
+        ledger.spend(row, drawn)
+        cached = task.cached_votes(row)[: len(drawn.votes)]
+        ledger.lost[row] = np.count_nonzero((drawn.votes != cached) | (drawn.votes >= task.source.classes))
+    ledger.kept[rows], ledger.replayed[rows] = passes - ledger.lost[rows], passes
+    ledger.top_votes[rows] = task.estimation[rows, task.classes[rows]]
+    ledger.samples[rows] = task.cached_samples
+    if len(rows):
+        disparity_upper = bounds.clopper_pearson_upper(ledger.lost[rows], passes, zeta_alpha)
+        top_lower = np.maximum(np.nextafter(cached_lower[rows] - disparity_upper, -1.0), 0.0)
+        ledger.claim(rows, top_lower, None, Outcome.TRANSFER_TOO_WEAK)
 
 
-def _disagreements(task: Task, rows: NDArray[np.int64]) -> Columns:
-    """EstimateZeta's count on the first cached noises. A vote for nobody always disagrees."""
-    count, seconds, nobody = _empty(task)
-    for row, drawn in zip(rows, task.draw(rows, Stream.ESTIMATION, task.samples), strict=True):
-        cached = task.cache.votes(task.cache.digests[row])[: task.samples]
-        count[row] = np.count_nonzero((drawn.votes != cached) | (drawn.votes >= task.source.classes))
-        seconds[row], nobody[row] = drawn.seconds, task.samples - drawn.counts.sum()
-    return count, seconds, nobody
-
-
-def _fresh_votes(task: Task, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> Columns:
+def _draw_anew(task: Task, ledger: Ledger, rows: Ints, passes: Ints, alpha: float) -> None:
     """Votes for the cached class on noises that the cache has not seen."""
-    count, seconds, nobody = _empty(task)
-    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, task.samples), strict=True):
-        count[row] = drawn.counts[classes[row]]
-        seconds[row], nobody[row] = drawn.seconds, task.samples - drawn.counts.sum()
-    return count, seconds, nobody
+    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, [range(m) for m in passes]), strict=True):
+        ledger.spend(row, drawn)
+        ledger.top_votes[row] = drawn.counts[task.classes[row]]
+    ledger.samples[rows] = passes
+    if len(rows):
+        top_lower = bounds.clopper_pearson_lower(ledger.top_votes[rows], passes, alpha)
+        ledger.claim(rows, np.atleast_1d(top_lower), None, Outcome.NO_MAJORITY)
 
 
-def _empty(task: Task) -> Columns:
-    rows = len(task.positions)
-    return np.zeros(rows, dtype=np.int64), np.zeros(rows), np.zeros(rows, dtype=np.int64)
-
-
-def _split_alpha(task: Task) -> tuple[float, float]:
+def split_alpha(task: Task) -> tuple[float, float]:
     """alpha for the cached bound, and alpha_zeta for the disparity: what is left of the total."""
-    cache_alpha, cached = task.cache.manifest.alpha, task.cache.manifest.samples
-    if task.certificate != "one-sided":
-        raise ValueError(f"expected certificate='one-sided' with method='irs', as in the paper, got {task.certificate!r}")
-    if task.samples > cached:
+    cache_alpha = task.cache.manifest.alpha
+    if task.two_sided:
         raise ValueError(
-            f"expected at most {cached} samples, the votes that the cache has of each input, got {task.samples}; "
-            "ask for fewer, or extend the cache by certifying with more"
+            f"expected certificate='one-sided' with method='irs', as in the paper, got {task.certificate!r}"
         )
     if task.alpha <= cache_alpha:
         raise ValueError(
@@ -87,3 +69,16 @@ def _split_alpha(task: Task) -> tuple[float, float]:
             f"a usual value is {2 * cache_alpha:g}"
         )
     return cache_alpha, task.alpha - cache_alpha
+
+
+def proved_error(task: Task) -> float:
+    """The paper's fresh branch runs at the whole alpha although the choice of branch looked at the cached votes."""
+    unproved = split_alpha(task)[1] if task.irs_form == "paper" and task.reuse_threshold < 1 else 0.0
+    return task.alpha + unproved
+
+
+def irs_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+    """The radius that irs is expected to reach."""
+    given = Circumstances(task.cached_samples, task.alpha, flips)
+    table = irs_table(given, largest, split_alpha(task)[0], task.reuse_threshold)
+    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)

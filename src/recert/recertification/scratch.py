@@ -1,47 +1,55 @@
 """Baselines that draw fresh votes of the modified model."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recert.certificates import Certificates, Outcome, claim_one_sided, claim_two_sided
+from recert.certificates import Claims, Outcome, claim_one_sided, claim_two_sided
 from recert.noise import Stream
+from recert.planning import RadiusPredictor
+from recert.planning.prediction import scratch_table
+from recert.radius import one_sided_radius, two_sided_radius
+from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 
-
-def scratch(task: Task) -> Certificates:
-    """Cohen's CERTIFY on the modified model: its own selection votes, then fresh votes, on all inputs."""
-    rows = np.arange(len(task.positions))
-    selection = task.draw(rows, Stream.SELECTION, task.selection_samples)
-    top = np.array([drawn.counts.argmax() for drawn in selection])
-    spent = np.array([drawn.seconds for drawn in selection])
-    none = np.array([task.selection_samples - drawn.counts.sum() for drawn in selection])
-    return _bound(task, "scratch", rows, top, passes=task.selection_samples, seconds=spent, nobody=none)
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
-def scratch_cached(task: Task) -> Certificates:
-    """As scratch, but given the cached class, and skipping inputs on which the original model abstained."""
-    base = task.cache.certify(certificate="one-sided")
-    zero = np.zeros(len(base), dtype=np.int64)
-    return _bound(task, "scratch-cached", np.flatnonzero(base.certified), base.prediction, 0, zero * 0.0, zero)
+def select_anew(task: Task, ledger: Ledger, rows: Ints) -> None:
+    """Cohen's first step: the modified model's own selection votes choose the class, and are charged."""
+    for row, drawn in zip(
+        rows, task.draw(rows, Stream.SELECTION, [range(task.selection_samples)] * len(rows)), strict=True
+    ):
+        ledger.spend(row, drawn)
+        ledger.classes[row] = drawn.counts.argmax()
 
 
-def _bound(
-    task: Task, method: str, rows: np.ndarray, top: np.ndarray, passes: int, seconds: np.ndarray, nobody: np.ndarray
-) -> Certificates:
-    counts = np.zeros((len(top), task.source.classes), dtype=np.int64)
-    seconds, nobody = seconds.copy(), nobody.copy()
-    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, task.samples), strict=True):
-        counts[row] = drawn.counts
-        seconds[row] += drawn.seconds
-        nobody[row] += task.samples - drawn.counts.sum()
-    every, drawn_here = np.arange(len(top)), np.isin(np.arange(len(top)), rows)
-    top_votes = np.where(drawn_here, counts[every, top], 0)
-    if task.certificate == "two-sided":
-        counts[every, top] = 0
-        claims = claim_two_sided(top, top_votes, counts.max(axis=1), task.samples, task.alpha, task.sigma)
-    else:
-        claims = claim_one_sided(top, top_votes, task.samples, task.alpha, task.sigma)
-    claims.outcome[~drawn_here] = Outcome.NOT_CERTIFIED_BEFORE.value
-    return Certificates.build(
-        task.cache.digests, claims, task.settings(method), top_votes=top_votes, samples=drawn_here * task.samples,
-        forward_passes=drawn_here * (task.samples + passes), seconds=seconds, nobody=nobody,
-    )  # fmt: skip
+def run_scratch(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+    """Fresh votes bound the class in the ledger, as if there were no cache."""
+    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, [range(m) for m in passes]), strict=True):
+        ledger.spend(row, drawn)
+        c, m = ledger.classes[row], len(drawn.votes)
+        ledger.top_votes[row], ledger.samples[row] = drawn.counts[c], m
+        claims = _claims(task, c, drawn.counts, m)
+        otherwise = Outcome.RUNNER_UP_TOO_CLOSE if task.two_sided else Outcome.NO_MAJORITY
+        ledger.claim(np.array([row]), claims.top_lower, claims.runner_up_upper, otherwise)
+
+
+def _claims(task: Task, c: int, counts: Ints, samples: int) -> Claims:
+    if task.two_sided:
+        return claim_two_sided([c], [counts[c]], [np.delete(counts, c).max()], samples, task.alpha, task.sigma)
+    return claim_one_sided([c], [counts[c]], samples, task.alpha, task.sigma)
+
+
+def scratch_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+    """The radius that fresh votes are expected to reach; flips do not matter to them."""
+    if not task.two_sided:
+        table = scratch_table(task.alpha, largest)
+        return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+    half = scratch_table(task.alpha / 2, largest)
+
+    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
+        top = half(p, m)
+        return np.asarray(two_sided_radius(top, np.minimum(1 - half(1 - q, m), 1 - top), task.sigma))
+
+    return predicted

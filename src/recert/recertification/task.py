@@ -1,14 +1,20 @@
 """What every method of re-certification is given."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import Cache
-from recert.certificates import Settings
+from recert.certificates import Certificates, Settings
 from recert.noise import Stream
+from recert.planning import Objective
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect
+from recert.votes import Votes
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -16,11 +22,12 @@ class Task:
     """A modified model to certify. Row i is an input: `positions[i]` in the source, `cache.digests[i]` in the cache."""
 
     source: VoteSource
-    positions: NDArray[np.int64]
+    positions: Ints
     cache: Cache
     samples: int
     alpha: float
     certificate: str = "one-sided"
+    objective: Objective | None = None
     selection_samples: int = 100
     reuse_threshold: float = 0.99
     irs_form: str = "paper"
@@ -30,9 +37,39 @@ class Task:
     def sigma(self) -> float:
         return self.cache.manifest.gaussian.sigma
 
-    def draw(self, rows: NDArray[np.int64], stream: Stream, samples: int) -> list[Drawn]:
-        """Votes of the modified model on the first `samples` noises of a stream, for some rows."""
-        works = [Work(int(self.positions[row]), stream, range(samples)) for row in rows]
+    @property
+    def cached_samples(self) -> int:
+        return self.cache.manifest.samples
+
+    @property
+    def two_sided(self) -> bool:
+        return self.certificate == "two-sided"
+
+    @cached_property
+    def selection(self) -> Ints:
+        """Selection votes of the original: rows x classes. They make every choice."""
+        return self.cache.counts(Stream.SELECTION)
+
+    @cached_property
+    def estimation(self) -> Ints:
+        """Estimation votes of the original: rows x classes. They make every claim."""
+        return self.cache.counts(Stream.ESTIMATION)
+
+    @cached_property
+    def classes(self) -> Ints:
+        """The class that each certificate is about: the original's most frequent among the selection votes."""
+        return self.selection.argmax(axis=1)
+
+    def base(self, alpha: float) -> Certificates:
+        """Certificates of the original at this error: what cannot be exceeded, and which inputs to skip."""
+        return self.cache.certify(alpha=alpha, certificate=self.certificate)
+
+    def cached_votes(self, row: int) -> Votes:
+        return self.cache.votes(self.cache.digests[row])
+
+    def draw(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> list[Drawn]:
+        """Votes of the modified model on some noises of a stream, for some rows."""
+        works = [Work(int(self.positions[row]), stream, wanted) for row, wanted in zip(rows, samples, strict=True)]
         return collect(self.source, works, f"re-certifying ({stream.name.lower()} noise)", self.progress)
 
     def settings(self, method: str, *, error: float | None = None) -> Settings:

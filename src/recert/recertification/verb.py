@@ -1,7 +1,6 @@
 """The verb `recertify`."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,11 @@ from numpy.typing import NDArray
 from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import check_settings
-from recert.recertification.irs import irs
-from recert.recertification.scratch import scratch, scratch_cached
+from recert.planning import parse_plan
+from recert.recertification.methods import METHODS, run
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
 from recert.sampling.network import Model
-
-METHODS: dict[str, Callable[[Task], Certificates]] = {"irs": irs, "scratch": scratch, "scratch-cached": scratch_cached}
 
 
 def recertify(
@@ -28,6 +25,7 @@ def recertify(
     samples: int,
     alpha: float | None = None,
     method: str = "irs",
+    plan: str = "uniform",
     certificate: str = "one-sided",
     reuse_threshold: float = 0.99,
     irs_form: str = "paper",
@@ -72,11 +70,11 @@ def recertify(
         first.setdefault(digest, position)
     task = Task(
         source=source, positions=np.array(list(first.values())), cache=cache.about(source.digests).about(list(first)),
-        samples=samples, alpha=alpha, certificate=certificate, selection_samples=selection_samples,
+        samples=samples, alpha=alpha, certificate=certificate, objective=parse_plan(plan), selection_samples=selection_samples,
         reuse_threshold=reuse_threshold, irs_form=irs_form, progress=progress,
     )  # fmt: skip
     row = {digest: i for i, digest in enumerate(first)}
-    return METHODS[method](task).take([row[digest] for digest in source.digests])
+    return run(task, method).take([row[digest] for digest in source.digests])
 
 
 def _cached_batch_size(numerics: dict[str, Any]) -> int | None:

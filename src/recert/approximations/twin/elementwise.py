@@ -27,6 +27,11 @@ def folded(function: Callable[[Tensor, Tensor], Tensor]) -> Operator:
     return apply
 
 
+def divide(call: Call, inputs: list[Value | None]) -> Tensor:
+    a, b = real(inputs[0]), real(inputs[1])
+    return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
+
+
 def relu(call: Call, inputs: list[Value | None]) -> Value:
     value = inputs[0]
     return Scaled(value.integers.relu(), value.scale) if isinstance(value, Scaled) else real(value).relu()
@@ -71,7 +76,8 @@ def gelu(call: Call, inputs: list[Value | None]) -> Tensor:
 
 
 def hard_sigmoid(call: Call, inputs: list[Value | None]) -> Tensor:
-    return (real(inputs[0]) * call.get("alpha", 0.2) + call.get("beta", 0.5)).clamp(0, 1)
+    slope, offset = float(call.get("alpha", 0.2)), float(call.get("beta", 0.5))
+    return (real(inputs[0]) * slope + offset).clamp(0, 1)
 
 
 ELEMENTWISE: dict[str, Operator] = {
@@ -79,7 +85,7 @@ ELEMENTWISE: dict[str, Operator] = {
     "Add": plain(torch.add),
     "BatchNormalization": batch_normalisation,
     "Clip": clip,
-    "Div": plain(torch.div),
+    "Div": divide,
     "Elu": elu,
     "Erf": plain(torch.erf),
     "Exp": plain(torch.exp),

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.approximations.optional import needed
@@ -59,8 +61,15 @@ def _tensors(graph: Any) -> dict[str, Tensor]:
     arrays = {initialiser.name: to_array(initialiser) for initialiser in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant":
-            arrays[node.output[0]] = to_array(_attributes(node)["value"])
+            ((kind, value),) = _attributes(node).items()
+            arrays[node.output[0]] = to_array(value) if kind == "value" else _array(value)
     return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+
+def _array(value: Any) -> NDArray[Any]:
+    """A constant written as plain numbers."""
+    array = np.asarray(value)
+    return array.astype(np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32)
 
 
 def _call(node: Any, tensors: dict[str, Tensor]) -> Call:
@@ -72,7 +81,7 @@ def _call(node: Any, tensors: dict[str, Tensor]) -> Call:
         )
     attributes = _attributes(node)
     if node.op_type == "QuantizeLinear":
-        attributes["range"] = RANGES[tensors[node.input[2]].dtype]
+        attributes["range"] = RANGES[tensors[node.input[2]].dtype if len(node.input) > 2 else torch.uint8]
     return Call(node.op_type, tuple(node.input), tuple(node.output), attributes)
 
 

@@ -1,11 +1,11 @@
-"""Pooling and reductions, on real values."""
+"""Pooling and reductions: averages of integers on one scale stay on that scale, the rest is on real values."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from recert.approximations.twin.padding import symmetric
-from recert.approximations.twin.values import Call, Operator, Value, numbers, real
+from recert.approximations.twin.values import Call, Operator, Scaled, Value, numbers, real
 from recert.errors import UnusableModel
 
 
@@ -23,26 +23,38 @@ def max_pool(call: Call, inputs: list[Value | None]) -> Tensor:
     )
 
 
-def average_pool(call: Call, inputs: list[Value | None]) -> Tensor:
+def average_pool(call: Call, inputs: list[Value | None]) -> Value:
+    value = inputs[0]
+    if isinstance(value, Scaled) and value.one_scale:
+        return Scaled(_average_pool(call, value.integers), value.scale)
+    return _average_pool(call, real(value))
+
+
+def _average_pool(call: Call, values: Tensor) -> Tensor:
     kernel = call.attributes["kernel_shape"]
     counted = bool(call.get("count_include_pad", 0))
-    x, padding = symmetric(call, real(inputs[0]), 0.0, kernel)
-    if x.shape != real(inputs[0]).shape and not counted:
+    x, padding = symmetric(call, values, 0.0, kernel)
+    if x.shape != values.shape and not counted:
         raise UnusableModel("expected AveragePool with equal pads on both sides, got unequal ones that are not counted")
     pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[len(kernel) - 1]
     settings = {"stride": call.get("strides", [1] * len(kernel)), "padding": padding}
     return pool(x, kernel, ceil_mode=bool(call.get("ceil_mode", 0)), count_include_pad=counted, **settings)
 
 
-def over_space(reduce: str) -> Operator:
-    """A global pool: over all but batch and channels."""
+def global_average_pool(call: Call, inputs: list[Value | None]) -> Value:
+    value = inputs[0]
+    if isinstance(value, Scaled) and value.one_scale:
+        return Scaled(value.integers.flatten(2).mean(2).reshape(_one_pixel(value.integers)), value.scale)
+    return real(value).flatten(2).mean(2).reshape(_one_pixel(real(value)))
 
-    def pool(call: Call, inputs: list[Value | None]) -> Tensor:
-        x = real(inputs[0])
-        answer: Tensor = getattr(torch, reduce)(x, dim=tuple(range(2, x.ndim)), keepdim=True)
-        return answer
 
-    return pool
+def global_max_pool(call: Call, inputs: list[Value | None]) -> Tensor:
+    x = real(inputs[0])
+    return x.flatten(2).amax(2).reshape(_one_pixel(x))
+
+
+def _one_pixel(x: Tensor) -> list[int]:
+    return [*x.shape[:2], *[1] * (x.ndim - 2)]
 
 
 def over_axes(reduce: str) -> Operator:
@@ -62,8 +74,8 @@ def over_axes(reduce: str) -> Operator:
 
 POOLS: dict[str, Operator] = {
     "AveragePool": average_pool,
-    "GlobalAveragePool": over_space("mean"),
-    "GlobalMaxPool": over_space("amax"),
+    "GlobalAveragePool": global_average_pool,
+    "GlobalMaxPool": global_max_pool,
     "MaxPool": max_pool,
     "ReduceMax": over_axes("amax"),
     "ReduceMean": over_axes("mean"),

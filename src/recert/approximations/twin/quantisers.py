@@ -8,32 +8,34 @@ from recert.approximations.twin.values import Call, Operator, Scaled, Value, rea
 
 def quantise(call: Call, inputs: list[Value | None]) -> Tensor:
     """The nearest integer (half to even) on the scale, in the range of the zero point's type; held in float32."""
-    scale, zero = _along(call, inputs[1], inputs[0]), _along(call, inputs[2], inputs[0])
-    value = inputs[0]
-    if isinstance(value, Scaled):  # one multiplication by the ratio of scales, as integer kernels requantise
-        steps = value.integers * (value.scale / scale)
-    else:
-        steps = real(value) / scale
+    value, scale, zero = _settings(call, inputs)
+    # Integers are multiplied once by the ratio of scales, as integer kernels requantise.
+    steps = value.integers * (value.scale / scale) if isinstance(value, Scaled) else value / scale
     lowest, highest = call.get("range", (0, 255))
     return (steps.round() + zero).clamp(lowest, highest)
 
 
 def dequantise(call: Call, inputs: list[Value | None]) -> Scaled:
     """Integers that remember their scale; whoever reads them decides whether to multiply it in."""
-    integers = real(inputs[0])
-    scale = _along(call, inputs[1], integers)
-    zero = torch.zeros((), device=integers.device) if inputs[2] is None else _along(call, inputs[2], integers)
-    return Scaled(integers - zero, scale)
+    value, scale, zero = _settings(call, inputs)
+    return Scaled(real(value) - zero, scale)
 
 
-def _along(call: Call, setting: Value | None, of: Value | None) -> Tensor:
-    """Scales or zero points, one for all or one per channel, shaped to broadcast along the channel axis."""
-    tensor = real(setting)
-    if tensor.numel() == 1:
-        return tensor.reshape(())
-    dimensions = (of.integers if isinstance(of, Scaled) else real(of)).ndim
-    axis = call.get("axis", 1) % dimensions
-    return tensor.reshape([-1 if i == axis else 1 for i in range(dimensions)])
+def _settings(call: Call, inputs: list[Value | None]) -> tuple[Value, Tensor, Tensor]:
+    """The value, and its scale and zero point: one for all, or one per channel along the channel axis."""
+    given, scale, zero = (*inputs, None)[:3]
+    value = given if isinstance(given, Scaled) else real(given)
+    dimensions = (value.integers if isinstance(value, Scaled) else value).ndim
+    shaped = _along(real(scale), call.get("axis", 1), dimensions)
+    if zero is None:
+        return value, shaped, torch.zeros_like(shaped)
+    return value, shaped, _along(real(zero), call.get("axis", 1), dimensions)
+
+
+def _along(setting: Tensor, axis: int, dimensions: int) -> Tensor:
+    if setting.numel() == 1:
+        return setting.reshape(())
+    return setting.reshape([-1 if i == axis % dimensions else 1 for i in range(dimensions)])
 
 
 QUANTISERS: dict[str, Operator] = {"QuantizeLinear": quantise, "DequantizeLinear": dequantise}

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from recert.approximations.twin.values import Call, Operator, Value, numbers, real
 from recert.errors import UnusableModel
 
+CAST_TO = {1: torch.float32, 6: torch.int64, 7: torch.int64}  # numbers of TensorProto.DataType
 TORCH_MODES = {b"constant": "constant", b"reflect": "reflect", b"edge": "replicate"}
 
 
@@ -46,6 +48,12 @@ def unsqueeze(call: Call, inputs: list[Value | None]) -> Tensor:
     return x
 
 
+def cast(call: Call, inputs: list[Value | None]) -> Tensor:
+    if call.attributes["to"] not in CAST_TO:
+        raise UnusableModel(f"expected Cast to float32 or an integer type, got type number {call.attributes['to']}")
+    return real(inputs[0]).to(CAST_TO[call.attributes["to"]])
+
+
 def concat(call: Call, inputs: list[Value | None]) -> Tensor:
     return torch.cat([real(value) for value in inputs], dim=call.attributes["axis"])
 
@@ -53,8 +61,10 @@ def concat(call: Call, inputs: list[Value | None]) -> Tensor:
 def split(call: Call, inputs: list[Value | None]) -> tuple[Tensor, ...]:
     x, axis = real(inputs[0]), call.get("axis", 0)
     if len(inputs) > 1 and inputs[1] is not None:
-        return tuple(x.split(numbers(inputs[1]), dim=axis))
-    return tuple(x.split(-(-x.shape[axis] // len(call.writes)), dim=axis))
+        lengths: int | list[int] = numbers(inputs[1])
+    else:
+        lengths = -(-x.shape[axis] // len(call.writes))
+    return torch.split(x, lengths, dim=axis)
 
 
 def take_slice(call: Call, inputs: list[Value | None]) -> Tensor:
@@ -79,6 +89,18 @@ def gather(call: Call, inputs: list[Value | None]) -> Tensor:
     return chosen.reshape(*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
 
 
+def gather_nd(call: Call, inputs: list[Value | None]) -> Tensor:
+    x, index = real(inputs[0]), real(inputs[1])
+    if call.get("batch_dims", 0):
+        raise UnusableModel(f"expected GatherND without batch_dims, got batch_dims={call.get('batch_dims', 0)}")
+    return x[tuple(index.to(x.device).unbind(-1))]
+
+
+def number_range(call: Call, inputs: list[Value | None]) -> Tensor:
+    start, limit, step = (int(real(value)) for value in inputs)
+    return torch.arange(start, limit, step, dtype=torch.int64)
+
+
 def pad(call: Call, inputs: list[Value | None]) -> Tensor:
     x, pads = real(inputs[0]), numbers(inputs[1])
     value = inputs[2] if len(inputs) > 2 else None
@@ -92,9 +114,9 @@ def pad(call: Call, inputs: list[Value | None]) -> Tensor:
     flat = [side for axis in reversed(range(x.ndim)) for side in (begins.get(axis, 0), ends.get(axis, 0))]
     if mode == b"constant":
         return F.pad(x, flat, value=fill)
-    while len(flat) > 2 and flat[-2:] == [0, 0]:  # torch reflects the last dimensions only
-        flat = flat[:-2]
-    return F.pad(x, flat, mode=TORCH_MODES[mode])
+    if any(flat[-4:]):
+        raise UnusableModel(f"expected Pad in {mode.decode()} mode beyond batch and channels only, got pads {pads}")
+    return F.pad(x, flat[:-4], mode=TORCH_MODES[mode])
 
 
 def shape_of(call: Call, inputs: list[Value | None]) -> Tensor:
@@ -104,7 +126,7 @@ def shape_of(call: Call, inputs: list[Value | None]) -> Tensor:
 
 def expand(call: Call, inputs: list[Value | None]) -> Tensor:
     x = real(inputs[0])
-    return x.expand(torch.broadcast_shapes(x.shape, tuple(numbers(inputs[1]))))
+    return x.expand(np.broadcast_shapes(tuple(x.shape), tuple(numbers(inputs[1]))))
 
 
 def _axes(call: Call, inputs: list[Value | None]) -> list[int]:
@@ -114,13 +136,16 @@ def _axes(call: Call, inputs: list[Value | None]) -> list[int]:
 
 
 SHAPES: dict[str, Operator] = {
+    "Cast": cast,
     "Concat": concat,
     "Dropout": identity,
     "Expand": expand,
     "Flatten": flatten,
     "Gather": gather,
+    "GatherND": gather_nd,
     "Identity": identity,
     "Pad": pad,
+    "Range": number_range,
     "Reshape": reshape,
     "Shape": shape_of,
     "Slice": take_slice,

@@ -1,0 +1,55 @@
+"""The command-line reference as Markdown, made from the commands themselves: python -m recert.cli.reference > docs/cli.md"""
+
+import re
+from collections.abc import Iterator
+
+import click
+import typer
+
+INTRODUCTION = """# Command line
+
+Made from the commands themselves by `python -m recert.cli.reference > docs/cli.md`; a test keeps it in step.
+
+Data goes to stdout, progress and remarks to stderr. Exit codes: 0 done, 1 an error (one line; `--debug` shows the
+traceback), 2 wrong usage, 3 a `--require` that is not met, 130 interrupted (the store is kept, the same command continues).
+Every command is also reached by `python -m recert`.
+"""
+
+
+def reference() -> str:
+    """All commands with their options, defaults and examples."""
+    from recert.cli import app
+
+    return INTRODUCTION + "".join(_sections(typer.main.get_command(app), "recert"))
+
+
+def _sections(command: click.Command, path: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from _sections(inner, f"{path} {name}")
+        return
+    context = click.Context(command, info_name=path)
+    yield f"\n## `{path}`\n\n{_plain(command.help)}\n\n"
+    if command.epilog:
+        yield f"    {command.epilog.removeprefix('Example: ')}\n\n"
+    rows = [_row(parameter, context) for parameter in command.params if parameter.name != "help"]
+    if rows:
+        yield "| option | default | meaning |\n|---|---|---|\n" + "".join(rows)
+
+
+def _row(parameter: click.Parameter, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    if isinstance(parameter, click.Argument):
+        names = f"`{(parameter.name or '').upper()}`"
+    default = "required" if parameter.required else parameter.get_default(context)
+    shown = "" if default is None or default == () else str(getattr(default, "value", default)).lower()
+    return f"| {names} | {shown} | {_plain(getattr(parameter, 'help', ''))} |\n"
+
+
+def _plain(text: str | None) -> str:
+    """Help without rich's markup."""
+    return re.sub(r"\[/?b\]", "`", text or "").replace("|", "\\|").strip()
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,45 @@
+"""scikit-learn's digits: 1,797 images of 8x8 pixels that come with the package, so nothing is downloaded."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.data.dataset import Source, UnusableData, arrays_source
+
+TEST_SHARE = 5
+"""One in five images of every class is for testing."""
+
+
+def digits_source(split: str) -> Source:
+    """Training or test images, (1, 8, 8) in [0, 1]; positions are those in scikit-learn's arrays."""
+    images, labels = _arrays()
+    testing = _is_test(labels)
+    positions = np.flatnonzero(testing if split == "test" else ~testing).astype(np.int64)
+    inputs = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    return arrays_source(f"digits {split}", inputs, labels, positions, tuple(str(digit) for digit in range(10)))
+
+
+def _arrays() -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise UnusableData(
+            "expected scikit-learn, which holds the digits, got none installed; pip install 'recert[demo]'"
+        ) from None
+    bunch = load_digits()
+    return bunch.data, bunch.target
+
+
+def _is_test(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """A stratified split that never changes: by SHA-256 of the position, since no generator promises its stream."""
+    testing = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        members = sorted(np.flatnonzero(labels == label), key=_rank)
+        testing[members[: round(len(members) / TEST_SHARE)]] = True
+    return testing
+
+
+def _rank(position: np.intp) -> bytes:
+    return hashlib.sha256(f"digits:{position}".encode()).digest()

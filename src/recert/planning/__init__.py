@@ -1,0 +1,7 @@
+"""From selection votes to how many replays each input gets. Pure: no estimation vote of an input enters its own plan."""
+
+from recert.planning.allocation import allocate
+from recert.planning.objective import Objective, parse_plan
+from recert.planning.plan import Beliefs, Choice, RadiusPredictor, best_option, plan_budget
+
+__all__ = ["Beliefs", "Choice", "Objective", "RadiusPredictor", "allocate", "best_option", "parse_plan", "plan_budget"]

@@ -1,0 +1,76 @@
+"""Which option, and how many forward passes, for each input: predicted from its selection votes alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.planning.allocation import allocate
+from recert.planning.objective import Objective
+from recert.planning.prediction import passes_grid
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
+"""(probability of the class, of the runner-up, forward passes) to the radius that is expected."""
+
+_DRAWS = 12
+_PRIOR = 0.5
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """Where the probabilities of an input's class and runner-up may lie, given its selection votes: inputs x draws."""
+
+    top: Floats
+    runner_up: Floats
+
+    @classmethod
+    def from_votes(cls, counts: Ints, classes: Ints) -> Self:
+        """Draws from the posterior of (class, runner-up, rest) under Jeffreys' prior, the same for the same counts."""
+        rows = np.arange(len(counts))
+        rivals = counts.copy()
+        rivals[rows, classes] = -1
+        top, second = counts[rows, classes], rivals.max(axis=1)
+        rest = counts.sum(axis=1) - top - second
+        shapes = np.stack([top, second, rest], axis=1)[:, None, :] + _PRIOR
+        gammas = np.random.default_rng(0).gamma(np.broadcast_to(shapes, (len(counts), _DRAWS, 3)))
+        shares = gammas / gammas.sum(axis=2, keepdims=True)
+        return cls(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """For every input an option (its place in the list of predictors) and a number of forward passes."""
+
+    option: Ints
+    passes: Ints
+
+
+def plan_budget(
+    beliefs: Beliefs,
+    predictors: Sequence[RadiusPredictor],
+    objective: Objective,
+    budget: float,
+    largest: int,
+) -> Choice:
+    """Spend the budget where the objective grows most. No input gets more than `largest` passes."""
+    passes = passes_grid(largest)
+    top, rival = beliefs.top[:, :, None], beliefs.runner_up[:, :, None]
+    values = [objective.value(predict(top, rival, passes[None, None, :])).mean(axis=1) for predict in predictors]
+    nothing = np.zeros((len(beliefs.top), 1))
+    table = np.concatenate([nothing, *values], axis=1)
+    costs = np.concatenate([[0.0], *(passes for _ in predictors)])
+    chosen = allocate(table, costs, budget)
+    option = np.where(chosen == 0, 0, (chosen - 1) // len(passes))
+    return Choice(option, costs[chosen].astype(np.int64))
+
+
+def best_option(beliefs: Beliefs, predictors: Sequence[RadiusPredictor], objective: Objective, passes: Ints) -> Ints:
+    """The option that promises most for each input at the passes it is given."""
+    at = passes.astype(float)[:, None]
+    values = [objective.value(predict(beliefs.top, beliefs.runner_up, at)).mean(axis=1) for predict in predictors]
+    return np.argmax(np.stack(values, axis=1), axis=1)

@@ -1,0 +1,151 @@
+"""What a bound will be, before it is known: tables over (probability, replays), at the flips that are expected.
+
+Predictions choose; they claim nothing. So they may interpolate.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit, ndtr, ndtri
+
+from recert import bounds
+
+Floats = NDArray[np.float64]
+
+_PROBABILITIES = np.concatenate(
+    [np.linspace(logit(0.05), logit(0.99), 24), np.linspace(logit(0.992), logit(1 - 2e-6), 12)]
+)
+_OTHER_SHARES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+class Predictor(Protocol):
+    """The bound that is expected where the vote has this probability, after this many forward passes."""
+
+    def __call__(self, probability: Floats, passes: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What all inputs share: votes in the cache, error, and flips per vote that is not unanimous.
+
+    The model of flips: f^p takes the class away with probability flips * p * (1 - p) and gives it as often: modified
+    networks change their mind where the vote is split, as often in one direction as in the other.
+    """
+
+    samples: int
+    alpha: float
+    flips: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A predicted bound on a grid, interpolated on the normal scale."""
+
+    passes: Floats
+    quantiles: Floats
+    """Normal quantile of the bound: probabilities x passes."""
+
+    def __call__(self, probability: Floats, passes: Floats) -> Floats:
+        i, u = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
+        j, v = _place(np.log(np.maximum(passes, 1.0)), np.log(self.passes))
+        q = self.quantiles
+        low = q[i, j] * (1 - v) + q[i, j + 1] * v
+        high = q[i + 1, j] * (1 - v) + q[i + 1, j + 1] * v
+        return np.where(passes < self.passes[0], 0.0, ndtr(low * (1 - u) + high * u))
+
+
+def _place(value: Floats, grid: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Left grid point of each value, and how far it lies towards the next."""
+    left = np.clip(np.searchsorted(grid, value, side="right") - 1, 0, len(grid) - 2)
+    return left, np.clip((value - grid[left]) / (grid[left + 1] - grid[left]), 0.0, 1.0)
+
+
+def passes_grid(largest: int) -> Floats:
+    """Numbers of forward passes at which bounds are tabulated, about 12% apart."""
+    return np.unique(np.round(np.geomspace(8, max(largest, 9), 1 + int(np.log(max(largest, 9) / 8) / 0.115))))
+
+
+@lru_cache(maxsize=32)
+def series_table(given: Circumstances, largest: int) -> Table:
+    """The series bound after m replays of noises on which f voted for the class."""
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    votes = np.round(p * given.samples)
+    return _tabulated(
+        m[0],
+        lambda lost: bounds.series_lower(votes, given.samples, m - lost, m, given.alpha),
+        m * given.flips * (1 - p),
+    )
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """The paired bound with its best split, and which share of the replays goes to noises on which f did not vote c."""
+
+    bound: Table
+    shares: Floats
+
+    def other_share(self, probability: Floats, passes: Floats) -> Floats:
+        i, _ = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
+        j, _ = _place(np.log(np.maximum(passes, 1.0)), np.log(self.bound.passes))
+        return self.shares[i, j]
+
+
+@lru_cache(maxsize=32)
+def paired_table(given: Circumstances, largest: int) -> SplitTable:
+    """The paired bound after m replays, each split tried."""
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::2], indexing="ij")
+    tried = np.stack([_quantiles(_expected_paired(given, p, m, np.round(share * m))) for share in _OTHER_SHARES])
+    return SplitTable(Table(m[0], tried.max(axis=0)), _OTHER_SHARES[tried.argmax(axis=0)])
+
+
+@lru_cache(maxsize=32)
+def paired_unsplit_table(given: Circumstances, largest: int) -> Table:
+    """The paired bound after m replays as they come."""
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::2], indexing="ij")
+    return Table(m[0], _quantiles(_expected_paired(given, p, m, np.round((1 - p) * m))))
+
+
+def _expected_paired(given: Circumstances, p: Floats, m: Floats, other: Floats) -> Floats:
+    other = np.minimum(other, np.floor((1 - p) * given.samples))
+    lost = np.minimum(np.round((m - other) * given.flips * (1 - p)), m - other)
+    gained = np.minimum(np.round(other * given.flips * p), other)
+    return np.asarray(
+        bounds.paired_lower(np.round(p * given.samples), given.samples, lost, m - other, gained, other, given.alpha)
+    )
+
+
+@lru_cache(maxsize=32)
+def irs_table(given: Circumstances, largest: int, cache_alpha: float, reuse_threshold: float) -> Table:
+    """The paper's bound after m replays or fresh draws."""
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    cached = bounds.clopper_pearson_lower(np.round(p * given.samples), given.samples, cache_alpha)
+    fresh = bounds.clopper_pearson_lower(np.round(p * m), m, given.alpha)
+    rate = 2 * given.flips * p * (1 - p)
+
+    def bound(lost: Floats) -> Floats:
+        moved = cached - bounds.clopper_pearson_upper(lost, m, given.alpha - cache_alpha)
+        return np.where(cached < reuse_threshold, moved, fresh)
+
+    return _tabulated(m[0], bound, m * rate)
+
+
+@lru_cache(maxsize=32)
+def scratch_table(alpha: float, largest: int) -> Table:
+    """Clopper-Pearson on m fresh votes, the class being given."""
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    return Table(m[0], _quantiles(bounds.clopper_pearson_lower(np.floor(p * m), m, alpha)))
+
+
+def _tabulated(passes: Floats, bound: "Predictor | object", expected: Floats) -> Table:
+    """A table of a bound at the expected number of flips, between the two whole numbers around it."""
+    low = np.floor(np.minimum(expected, passes))
+    share = np.minimum(expected, passes) - low
+    at_low, at_high = bound(low), bound(np.minimum(low + 1, passes))  # type: ignore[operator]
+    return Table(passes, _quantiles(at_low) * (1 - share) + _quantiles(at_high) * share)
+
+
+def _quantiles(bound: Floats) -> Floats:
+    return np.asarray(ndtri(np.clip(bound, 1e-6, 1 - 1e-9)))

@@ -1,0 +1,125 @@
+"""The methods by name, and how each input's share of the budget is found and spent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.certificates import Certificates
+from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
+from recert.recertification.irs import irs_radius, proved_error, run_irs, split_alpha
+from recert.recertification.ledger import Ledger
+from recert.recertification.paired import paired_radius, paired_two_sided_radius, run_paired, run_paired_two_sided
+from recert.recertification.scratch import run_scratch, scratch_radius, select_anew
+from recert.recertification.series import run_series, run_series_two_sided, series_radius, series_two_sided_radius
+from recert.recertification.task import Task
+
+Ints = NDArray[np.int64]
+
+PILOT_SHARE = 8
+"""One input in so many is done first; flips on these tell what to expect on the others."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to bound an input. `run` fills the ledger; `expect` predicts the radius, given the rate of flips."""
+
+    name: str
+    run: Callable[[Task, Ledger, Ints, Ints, float], None]
+    expect: Callable[[Task, float, int], RadiusPredictor]
+
+
+def _without_flips(
+    run: Callable[[Task, Ledger, Ints, Ints], None],
+) -> Callable[[Task, Ledger, Ints, Ints, float], None]:
+    return lambda task, ledger, rows, passes, _: run(task, ledger, rows, passes)
+
+
+_SERIES = Option("series", _without_flips(run_series), series_radius)
+_SERIES_TWO = Option("series", _without_flips(run_series_two_sided), series_two_sided_radius)
+_PAIRED = Option("paired", run_paired, paired_radius)
+_PAIRED_TWO = Option("paired", run_paired_two_sided, paired_two_sided_radius)
+_IRS = Option("irs", _without_flips(run_irs), irs_radius)
+_SCRATCH = Option("scratch-cached", _without_flips(run_scratch), scratch_radius)
+
+# With the runner-up, an input may still be bounded by its class alone if that promises more: both are Theorem 1.
+OPTIONS: dict[str, dict[str, Sequence[Option]]] = {
+    "auto": {
+        "one-sided": (_SERIES, _PAIRED, _SCRATCH),
+        "two-sided": (_SERIES, _SERIES_TWO, _PAIRED, _PAIRED_TWO, _SCRATCH),
+    },
+    "series": {"one-sided": (_SERIES,), "two-sided": (_SERIES, _SERIES_TWO)},
+    "paired": {"one-sided": (_PAIRED,), "two-sided": (_PAIRED, _PAIRED_TWO)},
+    "irs": {"one-sided": (_IRS,)},
+    "scratch": {"one-sided": (_SCRATCH,), "two-sided": (_SCRATCH,)},
+    "scratch-cached": {"one-sided": (_SCRATCH,), "two-sided": (_SCRATCH,)},
+}
+METHODS = tuple(OPTIONS)
+_LARGEST_SHARE = {"irs": 1.0, "scratch": np.inf, "scratch-cached": np.inf}
+"""Of the cached votes, how many an input may be given at most; half of them where not said."""
+
+
+def run(task: Task, method: str) -> Certificates:
+    """Choose from the selection votes, spend, bound."""
+    if task.certificate not in OPTIONS[method]:
+        raise ValueError(
+            f"expected certificate='one-sided' with method={method!r}, as in the paper, got {task.certificate!r}"
+        )
+    ledger = Ledger.empty(task.classes.copy(), method)
+    rows = np.arange(len(task.positions))
+    if method == "scratch":
+        select_anew(task, ledger, rows)
+    else:
+        rows = rows[task.base(split_alpha(task)[0] if method == "irs" else task.alpha).certified]
+    options = OPTIONS[method][task.certificate]
+    pilot = _pilot(task, rows) if len(options) > 1 or task.objective is not None else rows
+    _spend(task, ledger, options, pilot, rows, flips=0.0)
+    others = np.setdiff1d(rows, pilot)
+    if len(others):
+        _spend(task, ledger, options, others, rows, flips=_flips(task, ledger, pilot))
+    return ledger.certificates(task, method, error=proved_error(task) if method == "irs" else None)
+
+
+def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, all_rows: Ints, *, flips: float) -> None:
+    """Plan for all rows, so that the budget is shared fairly, and carry the plan out for some of them."""
+    choice = _plan(task, ledger.method[0] if len(ledger.method) else "", options, all_rows, flips)
+    here = np.isin(all_rows, rows) & (choice.passes > 0)
+    for number, option in enumerate(options):
+        mine = here & (choice.option == number)
+        if mine.any():
+            ledger.method[all_rows[mine]] = option.name if len(options) > 1 else ledger.method[all_rows[mine]]
+            option.run(task, ledger, all_rows[mine], choice.passes[mine], flips)
+
+
+def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float) -> Choice:
+    """An option and passes for each row. Their mean over all inputs is `samples`; skipped inputs leave theirs to others."""
+    largest = int(min(_LARGEST_SHARE.get(method, 0.5) * task.cached_samples, 2**31))
+    if task.objective is None and task.samples > largest:
+        raise ValueError(
+            f"expected at most {largest} samples for method {method!r} and a cache of {task.cached_samples} votes per input, "
+            f"got {task.samples}; ask for fewer, or extend the cache by certifying with more"
+        )
+    passes = np.full(len(rows), task.samples)
+    if task.objective is None and len(options) == 1:
+        return Choice(np.zeros(len(rows), dtype=np.int64), passes)
+    largest = min(largest, task.cached_samples)
+    beliefs = Beliefs.from_votes(task.selection[rows], task.classes[rows])
+    expected = [option.expect(task, flips, largest) for option in options]
+    if task.objective is None:
+        return Choice(best_option(beliefs, expected, Objective(), passes), passes)
+    return plan_budget(beliefs, expected, task.objective, task.samples * len(task.positions), largest)
+
+
+def _pilot(task: Task, rows: Ints) -> Ints:
+    """Some rows, spread evenly by their digests, which know nothing of votes."""
+    order = sorted(rows.tolist(), key=lambda row: task.cache.digests[row])
+    return np.array(sorted(order[::PILOT_SHARE]), dtype=np.int64)
+
+
+def _flips(task: Task, ledger: Ledger, rows: Ints) -> float:
+    """Losses per replay, relative to the share of votes that the class does not have: see `Circumstances`."""
+    split = 1 - (task.selection[rows, task.classes[rows]] + 0.5) / (task.selection[rows].sum(axis=1) + 1.0)
+    replayed_top = ledger.kept[rows] + ledger.lost[rows]
+    at_risk = float((replayed_top * split).sum())
+    return float(ledger.lost[rows].sum()) / at_risk if at_risk else 0.0

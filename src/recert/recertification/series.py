@@ -1,0 +1,128 @@
+"""Two components in series: P(f^p votes c) >= P(f votes c) * P(f^p votes c | f votes c). Ours."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert import bounds
+from recert.certificates import Outcome
+from recert.noise import Stream
+from recert.planning import RadiusPredictor
+from recert.planning.prediction import Circumstances, series_table
+from recert.radius import one_sided_radius, two_sided_radius
+from recert.recertification.ledger import Ledger
+from recert.recertification.task import Task
+from recert.votes import Votes, count_votes
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def run_series(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+    """Replay only cached noises on which f voted for the class; Buehler's bound on the product spends alpha once.
+
+    Valid because the number of replays does not depend on the estimation votes of the input: then the votes kept, given
+    that f voted for the class, are independent of how often it did. Fewer cached votes than replays: no claim.
+    """
+    top_votes = task.estimation[rows, task.classes[rows]]
+    enough = top_votes >= passes
+    rows, passes, top_votes = rows[enough], passes[enough], top_votes[enough]
+    noises = [
+        np.flatnonzero(task.cached_votes(row) == task.classes[row])[:m] for row, m in zip(rows, passes, strict=True)
+    ]
+    for row, drawn in zip(rows, task.draw(rows, Stream.ESTIMATION, noises), strict=True):
+        ledger.spend(row, drawn)
+        ledger.kept[row] = drawn.counts[task.classes[row]]
+    ledger.lost[rows] = passes - ledger.kept[rows]
+    ledger.replayed[rows], ledger.top_votes[rows], ledger.samples[rows] = passes, top_votes, task.cached_samples
+    if len(rows):
+        top_lower = bounds.series_lower(top_votes, task.cached_samples, ledger.kept[rows], passes, task.alpha)
+        ledger.claim(rows, top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+
+
+def run_series_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+    """The same for the class, and for every rival b turned round: f^p shuns b where f shuns it (Theorem 2 in full).
+
+    alpha is spent half on the class and half on the rival that is most probable under f^p: it is one fixed class, and the
+    largest of all upper bounds is at least its own. The replays of all bounds overlap; their union is drawn once.
+    """
+    works = [_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True)]
+    works = [work for work in works if work is not None]
+    rows = np.array([work.row for work in works], dtype=np.int64)
+    drawn_rows = task.draw(rows, Stream.ESTIMATION, [work.union for work in works])
+    n = task.cached_samples
+    kept = [work.kept(drawn.votes, task.source.classes) for work, drawn in zip(works, drawn_rows, strict=True)]
+    if not works:
+        return
+    # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
+    lower = bounds.series_lower(
+        np.concatenate([work.heads for work in works]), n, np.concatenate(kept), np.concatenate([w.wanted for w in works]), task.alpha / 2
+    )  # fmt: skip
+    pieces = np.split(lower, np.cumsum([len(k) for k in kept])[:-1])
+    for work, drawn, stayed, bound in zip(works, drawn_rows, kept, pieces, strict=True):
+        row = work.row
+        ledger.spend(row, drawn)
+        ledger.kept[row], ledger.lost[row] = stayed[0], work.wanted[0] - stayed[0]
+        ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(work.union), work.heads[0], n
+        rival = np.nextafter(1 - bound[1:].min(), 2.0)
+        ledger.claim(np.array([row]), bound[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """The noises of one input that its bounds are about: the class first, then its rivals, then all unseen rivals at once."""
+
+    row: int
+    rivals: Ints
+    heads: Ints
+    """Votes of f for the class, and votes of f that shun each rival."""
+    wanted: Ints
+    members: list[Ints]
+    """For each bound the places of its replays in the union."""
+    union: Ints
+    top: int
+
+    @classmethod
+    def of(cls, task: Task, row: int, passes: int) -> "_Replay | None":
+        """None if the cache has too few noises for a bound."""
+        votes, selection, estimation = task.cached_votes(row), task.selection[row], task.estimation[row]
+        c = int(task.classes[row])
+        rivals = np.flatnonzero((selection > 0) | (estimation > 0))
+        rivals = rivals[rivals != c]
+        share = (selection + 0.5) / (selection.sum() + 1.0)
+        about = np.concatenate([[share[c]], 1 - share[rivals], [1 - 0.5 / (selection.sum() + 1.0)]])
+        wanted = np.maximum(1, np.floor(about * passes)).astype(np.int64)
+        noises = [votes == c, *(votes != b for b in rivals), np.ones(len(votes), dtype=bool)]
+        if any(np.count_nonzero(here) < m for here, m in zip(noises, wanted, strict=True)):
+            return None
+        chosen = [np.flatnonzero(here)[:m] for here, m in zip(noises, wanted, strict=True)]
+        union = np.unique(np.concatenate(chosen))
+        heads = np.concatenate([[estimation[c]], len(votes) - estimation[rivals], [len(votes)]])
+        return cls(row, rivals, heads, wanted, [np.searchsorted(union, places) for places in chosen], union, c)
+
+    def kept(self, votes: Votes, classes: int) -> Ints:
+        """Replays that stay as they were. A vote for nobody is lost by the class, but shuns every rival."""
+        top = np.count_nonzero(votes[self.members[0]] == self.top)
+        shunned = [np.count_nonzero(votes[m] != b) for m, b in zip(self.members[1:-1], self.rivals, strict=True)]
+        anywhere = count_votes(votes[self.members[-1]], classes)
+        anywhere[[self.top, *self.rivals]] = 0
+        return np.array([top, *shunned, self.wanted[-1] - anywhere.max()], dtype=np.int64)
+
+
+def series_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+    """The radius that series is expected to reach."""
+    table = series_table(Circumstances(task.cached_samples, task.alpha, flips), largest)
+    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+
+
+def series_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+    """The same with the runner-up."""
+    half = series_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest)
+
+    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
+        top = half(p, m * p)
+        rival = np.minimum(1 - half(1 - q, m * (1 - q)), 1 - top)
+        return np.asarray(two_sided_radius(top, rival, task.sigma))
+
+    return predicted

@@ -1,0 +1,60 @@
+"""The files of a training: the state while it runs, weights and card when it is done."""
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from recert.cache.directory import Directory
+from recert.errors import RecertError
+from recert.training.card import Card, TrainedModel
+
+
+class OtherTraining(RecertError):
+    """The output directory holds another training under this name: use another one, or start afresh."""
+
+
+class TrainingFiles:
+    """`NAME.safetensors` and `NAME.json` in a directory, and `NAME.state.safetensors` until they are there."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
+        self.weights = directory / f"{name}.safetensors"
+        self.card = directory / f"{name}.json"
+        self.state = directory / f"{name}.state.safetensors"
+
+    def finished(self, settings: dict[str, Any]) -> TrainedModel | None:
+        """The result of this very training if it is complete."""
+        if not (self.weights.is_file() and self.card.is_file()):
+            return None
+        card = Card(**json.loads(self.card.read_text()))
+        self.check_same(card.settings, settings)
+        if hashlib.sha256(self.weights.read_bytes()).hexdigest() != card.weights_sha256:
+            raise OtherTraining(
+                f"expected in {self.weights} the weights that {self.card.name} describes, got others; "
+                "pass resume=False to train them again, or use another directory"
+            )
+        return TrainedModel(self.weights, self.card, card)
+
+    def finish(self, tensors: dict[str, Tensor], card: Card) -> TrainedModel:
+        """Write weights, then the card, which makes the training complete, then drop the state."""
+        data = safetensors.torch.save(tensors)
+        card = replace(card, weights_sha256=hashlib.sha256(data).hexdigest())
+        directory = Directory(self.directory)
+        directory.write(self.weights.name, data)
+        directory.write(self.card.name, f"{json.dumps(asdict(card), indent=2)}\n".encode())
+        self.state.unlink(missing_ok=True)
+        return TrainedModel(self.weights, self.card, card)
+
+    def check_same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
+        """Refuse to continue, or to overwrite, a training with other settings."""
+        field = next((name for name in here if there.get(name) != here[name]), None)
+        if field is not None:
+            raise OtherTraining(
+                f"expected a training with {field} = {here[field]}, got one with {there.get(field)} in {self.directory}; "
+                "pass resume=False to replace it, or use another directory"
+            )

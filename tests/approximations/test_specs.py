@@ -1,0 +1,145 @@
+"""Spec strings, the list of approximations, and what third parties add to it."""
+
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import recert
+from recert.approximations import approximate, available_approximations, parse, register, registry
+
+from .conftest import calibration, images, trained
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("int4", r"known approximations \(fp16, .*prune:F, prune-layer:F.*got 'int4'"),
+        ("", "known approximations"),
+        ("prune", "expected prune:F with a fraction 0 < F < 1, got 'prune'"),
+        ("prune:", "0 < F < 1"),
+        ("prune:0", "0 < F < 1"),
+        ("prune:1", "0 < F < 1"),
+        ("prune:nan", "0 < F < 1"),
+        ("prune:-0.1", "0 < F < 1"),
+        ("prune-layer:ten", "expected prune-layer:F .* got 'prune-layer:ten'"),
+        ("fp16:2", "nothing after it, got 'fp16:2'"),
+        (8, "name of an approximation, .* got 8"),
+    ],
+)
+def test_bad_specs(spec: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        approximate(trained(), spec)
+
+
+def test_listing_does_not_import_torch() -> None:
+    code = (
+        "import sys; from recert.approximations import available_approximations as a, parse; "
+        "parse('prune:0.5'); print(len(a())); assert 'torch' not in sys.modules"
+    )
+    listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(listed.stdout) >= 8
+    assert all(line and "\n" not in line for line in available_approximations().values())
+
+
+@pytest.fixture
+def clean_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_registered_in_code() -> None:
+    seen: dict[str, Any] = {}
+
+    def shift(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
+        """The last bias shifted."""
+        seen.update(argument=argument, training=model.training, example=context.example_input)
+        context.facts["shift"] = str(argument)
+        context.description = f"last bias shifted by {argument}"
+        with torch.no_grad():
+            model.last.bias += float(argument or 1)
+        return model
+
+    register("shift", shift)
+    assert available_approximations()["shift"] == "The last bias shifted."
+    result = approximate(trained(), "shift:0.25", example_input=images(4, seed=3)[0])
+    assert torch.equal(result.model.last.bias, trained().last.bias + 0.25)
+    assert (result.description, result.facts["shift"]) == ("last bias shifted by 0.25", "0.25")
+    assert (seen["argument"], seen["training"], len(seen["example"])) == ("0.25", False, 4)
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_register_refuses() -> None:
+    for name, build, message in (
+        ("int8", lambda *_: None, "built in"),
+        ("Int:8", lambda *_: None, "small letters"),
+        ("mine", None, "function"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            register(name, build)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_result_that_is_no_module_is_refused() -> None:
+    register("path", lambda model, argument, context: "model.onnx")  # type: ignore[arg-type,return-value]
+    with pytest.raises(recert.RecertError, match=r"expected path to return a torch\.nn\.Module, got str"):
+        approximate(trained(), "path")
+
+
+def tripled(model: nn.Module, argument: str | None, context: object) -> nn.Module:
+    with torch.no_grad():
+        model.last.weight *= 3
+    return model
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        metadata.EntryPoint("tripled", f"{__name__}:tripled", registry.ENTRY_POINT_GROUP),
+        metadata.EntryPoint("broken", "no_such_package:build", registry.ENTRY_POINT_GROUP),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [p for p in points if p.group == group])
+    assert available_approximations()["tripled"] == f"from {__name__}:tripled"
+    result = approximate(trained(), "tripled:really")
+    assert torch.equal(result.model.last.weight, trained().last.weight * 3)
+    with pytest.raises(recert.RecertError, match="'broken' from no_such_package:build could not be loaded"):
+        approximate(trained(), "broken")
+
+
+def test_entry_points_do_not_replace_built_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = metadata.EntryPoint("bf16", f"{__name__}:tripled", registry.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [point])
+    with pytest.warns(UserWarning, match="'bf16', which is built in"):
+        parsed = parse("bf16")
+    assert parsed.kind.load().__module__ == "recert.approximations.precision"
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.filterwarnings("ignore")
+def test_dynamic_activation_scales_are_refused() -> None:
+    def dynamic(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
+        quantised: nn.Module = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+        return quantised
+
+    register("dynamic", dynamic)
+    with pytest.raises(
+        recert.RecertError, match=r"dynamic makes a model .* depends on the other rows .* dynamic activation scales"
+    ):
+        approximate(trained(), "dynamic", example_input=images(16, seed=3)[0])
+    with pytest.raises(recert.RecertError, match="depends on the other rows"):
+        approximate(trained(), "dynamic", calibration=calibration())
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.filterwarnings("ignore")
+def test_dynamic_quantisation_of_convolutions_does_nothing_and_is_refused() -> None:
+    def dynamic(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
+        quantised: nn.Module = torch.ao.quantization.quantize_dynamic(model, {nn.Conv2d}, dtype=torch.qint8)
+        return quantised
+
+    register("dynamic-convolutions", dynamic)
+    with pytest.raises(recert.RecertError, match="dynamic-convolutions changed nothing"):
+        approximate(trained(), "dynamic-convolutions")
