@@ -56,7 +56,9 @@ def algorithm_2(
 @pytest.mark.parametrize("n_p", [100, 1_000])
 @pytest.mark.parametrize("gamma", [0.8, 0.99, 1.0])
 def test_irs_is_algorithm_2(votes: dict[str, np.ndarray], kind: str, n_p: int, gamma: float) -> None:
-    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    cache = recert.certify(
+        stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided"
+    )
     result = recert.recertify(
         stored(votes[kind]), None, cache, samples=n_p, alpha=0.002, method="irs", reuse_threshold=gamma
     )
@@ -66,7 +68,7 @@ def test_irs_is_algorithm_2(votes: dict[str, np.ndarray], kind: str, n_p: int, g
 
 
 def test_scratch_is_algorithm_1(votes: dict[str, np.ndarray]) -> None:
-    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
     result = recert.recertify(stored(votes["harsh"]), None, cache, samples=1_000, alpha=0.002, method="scratch")
     for i, v in enumerate(votes["harsh"]):
         c = np.bincount(v[:100], minlength=10).argmax()
@@ -78,7 +80,7 @@ def test_scratch_is_algorithm_1(votes: dict[str, np.ndarray]) -> None:
 
 
 def test_inputs_on_which_the_original_abstained_cost_nothing(votes: dict[str, np.ndarray]) -> None:
-    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
     skipped = ~cache.certificates.certified
     assert 0 < skipped.mean() < 1
     for method in ("irs", "scratch-cached"):
@@ -92,7 +94,7 @@ def test_inputs_on_which_the_original_abstained_cost_nothing(votes: dict[str, np
 def test_the_claim_is_about_the_cached_class_even_if_the_modified_model_prefers_another() -> None:
     base, modified = np.zeros((1, 10_000)), np.ones((1, 10_000))
     base[:, ::5] = 2
-    cache = recert.certify(stored(base, classes=3), None, noise=NOISE, samples=8_500)
+    cache = recert.certify(stored(base, classes=3), None, noise=NOISE, samples=8_500, certificate="one-sided")
     assert cache.certificates.prediction.tolist() == [0]
     result = recert.recertify(stored(modified), None, cache, samples=1_000, method="irs")
     assert result.outcome.tolist() == [Outcome.TRANSFER_TOO_WEAK]
@@ -106,7 +108,7 @@ def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody() -> None:
     base[:, 500:510] = -1
     modified = base.copy()
     modified[:, 510:520] = -1
-    cache = recert.certify(stored(base, classes=2), None, noise=NOISE, samples=8_500)
+    cache = recert.certify(stored(base, classes=2), None, noise=NOISE, samples=8_500, certificate="one-sided")
     assert cache.certificates.nobody.tolist() == [10]
     assert cache.certificates.top_votes.tolist() == [8_490]
     result = recert.recertify(stored(modified, classes=2), None, cache, samples=100, method="irs", reuse_threshold=1.0)
@@ -116,7 +118,9 @@ def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody() -> None:
 
 
 def test_the_same_model_has_no_flips_and_transfer_never_exceeds_the_cached_bound(votes: dict[str, np.ndarray]) -> None:
-    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    cache = recert.certify(
+        stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided"
+    )
     same = recert.recertify(
         stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method="irs", reuse_threshold=1.0
     )
@@ -130,7 +134,9 @@ def test_the_same_model_has_no_flips_and_transfer_never_exceeds_the_cached_bound
 
 def test_either_direction(votes: dict[str, np.ndarray]) -> None:
     """The modified model certified first, the original re-certified from it."""
-    cache = recert.certify(stored(votes["mild"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    cache = recert.certify(
+        stored(votes["mild"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided"
+    )
     result = recert.recertify(stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method="irs")
     expected = algorithm_2(votes["mild"], votes["base"], 1_000, 0.001, 0.001, 0.99)
     assert result.radius == pytest.approx([r for _, r in expected], abs=1e-9)
@@ -148,10 +154,11 @@ def test_networks_with_and_without_a_store(tmp_path: Path) -> None:
     recert.certify(original, x, noise=NOISE, samples=2_000, store=tmp_path)
     results = [recert.recertify(modified, x, c, samples=500) for c in (memory, tmp_path, str(tmp_path))]
     assert results[0].radius.tolist() == results[1].radius.tolist() == results[2].radius.tolist()
-    again = recert.recertify(original, x, memory, samples=500, reuse_threshold=1.0)
+    again = recert.recertify(original, x, memory, samples=500, method="irs", reuse_threshold=1.0)
     assert again.lost.sum() == 0
-    shuffled = recert.recertify(modified, x[[3, 1, 3]], memory, samples=500)
-    assert shuffled.radius.tolist() == results[0].radius[[3, 1, 3]].tolist()
+    each = recert.recertify(modified, x, memory, samples=500, method="series", plan="uniform")
+    shuffled = recert.recertify(modified, x[[3, 1, 3]], memory, samples=500, method="series", plan="uniform")
+    assert shuffled.radius.tolist() == each.radius[[3, 1, 3]].tolist()
     assert shuffled.forward_passes[2] == 0
     wider = torch.nn.Linear(5, 4).eval()
     with pytest.raises(UnusableModel, match="logits of 3 classes, got 4"):
@@ -163,10 +170,12 @@ BAD_CALLS = [
     ({"samples": 5}, "expected between 9 and"),
     ({"alpha": 0.001}, "expected alpha above 0.001"),
     ({"alpha": 2.0}, "0 < alpha < 1"),
-    ({"method": "magic"}, "one of irs, scratch, scratch-cached, got 'magic'"),
+    ({"method": "magic"}, "one of auto, series, .*, got 'magic'"),
     ({"irs_form": "loose"}, "'paper' or 'exact'"),
     ({"reuse_threshold": 1.5}, "between 0 and 1"),
     ({"certificate": "two-sided"}, "one-sided' with method='irs'"),
+    ({"method": "series", "samples": 5_000, "plan": "uniform"}, "at most 4250 samples"),
+    ({"method": "series", "plan": "all"}, "a plan of acr, accuracy:RADIUS or uniform"),
     ({"certificate": "many-sided"}, "one of one-sided, two-sided"),
 ]
 
@@ -175,7 +184,7 @@ BAD_CALLS = [
 def test_bad_calls_say_what_was_expected(
     votes: dict[str, np.ndarray], arguments: dict[str, object], message: str
 ) -> None:
-    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
     with pytest.raises(ValueError, match=message):
         recert.recertify(stored(votes["mild"]), None, cache, **{"samples": 100, "method": "irs", **arguments})  # type: ignore[arg-type]
 
@@ -186,7 +195,7 @@ def test_too_few_samples_are_refused_before_any_is_drawn() -> None:
 
     x = np.zeros((1, 2), np.float32)
     with pytest.raises(ValueError, match=r"expected between 10 and .* with fewer than 10 every input abstains"):
-        recert.certify(never, x, noise=NOISE, samples=9, alpha=0.001)
+        recert.certify(never, x, noise=NOISE, samples=9, alpha=0.001, certificate="one-sided")
     with pytest.raises(ValueError, match="expected between 11 and"):
         recert.certify(never, x, noise=NOISE, samples=10, alpha=0.001, certificate="two-sided")
     with pytest.raises(ValueError, match="0 < alpha < 1"):
@@ -221,7 +230,7 @@ def test_stored_votes_say_what_is_missing() -> None:
 def test_real_votes(test_data: Path) -> None:
     """A noise-trained ResNet-20 and its approximations: irs follows Algorithm 2 on all of them."""
     real = np.load(test_data / "votes_r20_s0.5.npz")
-    cache = recert.certify(stored(real["fp32"]), None, noise=NOISE, samples=8_500, alpha=0.001)
+    cache = recert.certify(stored(real["fp32"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided")
     for name in ("fp16", "bf16", "int8", "prune20"):
         result = recert.recertify(stored(real[name]), None, cache, samples=500, alpha=0.002, method="irs")
         expected = algorithm_2(real["fp32"], real[name], 500, 0.001, 0.001, 0.99)

@@ -29,7 +29,7 @@ def certify(
     selection_samples: int = 100,
     alpha: float = 0.001,
     seed: int = 0,
-    certificate: str = "one-sided",
+    certificate: str = "two-sided",
     store: str | os.PathLike[str] | None = None,
     allow_numerics: bool = False,
     batch_size: int | None = None,
@@ -41,7 +41,8 @@ def certify(
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
-    within the radius. `selection_samples` votes choose the class, `samples` other votes bound its probability.
+    within the radius. `selection_samples` votes choose the class, `samples` other votes bound its probability and, with
+    `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)

@@ -46,7 +46,7 @@ def compare(
     *,
     budgets: Sequence[int],
     baseline_budgets: Sequence[int] | None = None,
-    methods: Sequence[str] = ("irs",),
+    methods: Sequence[str] = ("auto",),
     alpha: float | None = None,
     progress: ProgressCallback | None = None,
     **options: Any,

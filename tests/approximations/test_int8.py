@@ -12,11 +12,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+import torch.nn.functional as F
 from onnx import numpy_helper
 from torch import nn
 
 import recert
 from recert.approximations import Calibration, approximate
+from recert.approximations import int8 as int8_module
 
 from .conftest import NOISE, answers, calibration, images, made, trained
 
@@ -109,6 +111,39 @@ def test_any_batch_size(noisy: torch.Tensor) -> None:
 def test_other_devices_are_refused() -> None:
     with pytest.raises(recert.RecertError, match=r"expected a batch on the CPU, .* got one on meta; use int8-twin"):
         made("int8").model(torch.empty(2, 3, 8, 8, device="meta"))
+
+
+class Attention(nn.Module):
+    """Patches that look at each other, with the small weights of a fresh vision transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 2, 2)
+        self.keys, self.out = nn.Linear(16, 48), nn.Linear(16, 4)
+        nn.init.normal_(self.keys.weight, std=0.02)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.patches(x).flatten(2).transpose(1, 2)
+        query, key, value = self.keys(rows).unsqueeze(1).chunk(3, dim=-1)  # one head
+        return self.out((rows + F.scaled_dot_product_attention(query, key, value).squeeze(1)).mean(1))
+
+
+def test_attention_is_left_in_float(noisy: torch.Tensor) -> None:
+    torch.manual_seed(0)
+    net = Attention().eval()
+    int8 = approximate(net, "int8", calibration=calibration())
+    twin = approximate(net, "int8-twin", calibration=calibration())
+    assert (int8.facts["quantised"], int8.facts["in_float32"]) == ("1 Conv, 1 Gemm, 1 MatMul", "2 MatMul")
+    logits = answers(int8.model, noisy[:256])
+    torch.testing.assert_close(logits, answers(twin.model, noisy[:256]), rtol=0, atol=0.01)
+    assert (logits - answers(net, noisy[:256])).abs().max() < 0.1
+
+
+def test_kernels_that_do_not_follow_the_file_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert float(made("int8").facts["kernels_off_by"].split()[0]) < 0.05
+    monkeypatch.setattr(int8_module, "kernel_gap", lambda content, rows: (2.0, 1.0))
+    with pytest.warns(UserWarning, match=r"fused int8 kernels differ from the quantised file by 2, .* int8-twin"):
+        approximate(nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), "int8", calibration=calibration())
 
 
 def test_half_precision_models_can_be_quantised() -> None:

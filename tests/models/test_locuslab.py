@@ -36,13 +36,13 @@ def save(path, arch, model, **more):
 @pytest.mark.parametrize("arch", ["cifar_resnet20", "cifar_resnet110"])
 @pytest.mark.parametrize("parallel", ["none", "inner", "outer"])
 def test_checkpoint_gives_their_outputs(tmp_path, arch, parallel):
-    network = plain_resnet(arch.replace("_", "-"))
-    theirs = nn.Sequential(NormalizeLayer(), nn.DataParallel(network) if parallel == "inner" else network)
-    save(tmp_path / "checkpoint.pth.tar", arch, nn.DataParallel(theirs) if parallel == "outer" else theirs)
-    loaded = load_model(tmp_path / "checkpoint.pth.tar")
-    images = torch.rand(2, 3, 32, 32)
+    network, images = plain_resnet(arch.replace("_", "-")), torch.rand(2, 3, 32, 32)
     with torch.inference_mode():
         expected = network(NormalizeLayer()(images))
+    theirs = nn.Sequential(NormalizeLayer(), nn.DataParallel(network) if parallel == "inner" else network)
+    save(tmp_path / "checkpoint.pth.tar", arch, nn.DataParallel(theirs) if parallel == "outer" else theirs)
+    loaded = load_model(tmp_path / "checkpoint.pth.tar")  # on the CPU, wherever DataParallel had put the weights
+    with torch.inference_mode():
         torch.testing.assert_close(loaded.model(images), expected)
     assert (loaded.name, loaded.classes, loaded.input_shape) == (arch, 10, (3, 32, 32))
     assert not loaded.model.training

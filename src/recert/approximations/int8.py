@@ -9,15 +9,19 @@ x86 processors without VNNI add pairs of 8-bit products in 16 bits, which can sa
 may differ more than the rounding of a value.
 """
 
+import warnings
+
 import torch
 from torch import nn
 
 from recert.approximations.context import Context
 from recert.approximations.onnx_file import describe
-from recert.approximations.onnx_kernels import OnnxKernels
+from recert.approximations.onnx_kernels import OnnxKernels, kernel_gap
 from recert.approximations.onnx_quantisation import quantised_file
 from recert.approximations.optional import needed
 from recert.approximations.twin.module import Twin
+
+CHECKED_ROWS = 8
 
 
 def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
@@ -29,6 +33,7 @@ def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
     )
     context.facts["kernels"] = "onnxruntime int8"
     context.facts["onnxruntime"] = needed("onnxruntime").__version__
+    context.facts["kernels_off_by"] = _kernels_off_by(file, context)
     return OnnxKernels(file)
 
 
@@ -40,6 +45,19 @@ def int8_twin(model: nn.Module, argument: str | None, context: Context) -> nn.Mo
     context.description = f"twin of int8: the same integer weights, activations and scales, computed in float32: {context.facts['quantised']}"
     context.facts["kernels"] = "fake-quant twin"
     return Twin(file).to(home)
+
+
+def _kernels_off_by(file: bytes, context: Context) -> str:
+    """Fused kernels may round a value otherwise than the file says. More than that has been a fault of a fusion."""
+    rows = context.required_calibration().noisy(0, CHECKED_ROWS)
+    gap, spread = kernel_gap(file, rows)
+    if gap > spread:
+        warnings.warn(
+            f"onnxruntime's fused int8 kernels differ from the quantised file by {gap:.3g}, more than the logits' own "
+            f"spread of {spread:.3g}: expect many flips; compare with int8-twin, which follows the file",
+            stacklevel=4,
+        )
+    return f"{gap:.3g} where logits spread {spread:.3g}, on {len(rows)} calibration inputs"
 
 
 def _file(model: nn.Module, context: Context) -> bytes:

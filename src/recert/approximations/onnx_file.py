@@ -14,18 +14,25 @@ def with_float_outputs(file: Any) -> Any:
     nodes = file.graph.node
     made_by = {name: node for node in nodes for name in node.output}
     for output in file.graph.output:
-        dequantise = made_by[output.name]
-        if dequantise.op_type != "DequantizeLinear":
+        dequantise = made_by.get(output.name)
+        if dequantise is None or dequantise.op_type != "DequantizeLinear":
             continue
         quantise = made_by[dequantise.input[0]]
-        source = made_by[quantise.input[0]]
-        source.output[list(source.output).index(quantise.input[0])] = output.name
         nodes.remove(dequantise)
         nodes.remove(quantise)
+        _rename(nodes, quantise.input[0], output.name)
     read = {name for node in nodes for name in node.input}
     for initialiser in [i for i in file.graph.initializer if i.name not in read]:
         file.graph.initializer.remove(initialiser)
     return file
+
+
+def _rename(nodes: Any, old: str, new: str) -> None:
+    for node in nodes:
+        for names in (node.input, node.output):
+            for i, name in enumerate(names):
+                if name == old:
+                    names[i] = new
 
 
 def without_traces(file: Any) -> Any:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.approximations.optional import needed
@@ -27,10 +28,9 @@ class OnnxKernels(nn.Module):
                 "use int8-twin there"
             )
         if self._session is None:
-            self._session = _session(self.content)
+            self._session = _session(self.content, fused=True)
         values = np.ascontiguousarray(batch.detach().to(torch.float32).numpy())
-        answer = self._session.run(None, {self._session.get_inputs()[0].name: values})[0]
-        return torch.from_numpy(answer)
+        return torch.from_numpy(_answer(self._session, values))
 
     @property
     def content(self) -> bytes:
@@ -42,10 +42,23 @@ class OnnxKernels(nn.Module):
         return {**self.__dict__, "_session": None}
 
 
-def _session(content: bytes) -> Any:
+def kernel_gap(content: bytes, rows: NDArray[np.float32]) -> tuple[float, float]:
+    """How far the fused integer kernels are from the file as it is written, and the spread of the logits beside it."""
+    fused, plain = (_answer(_session(content, fused=fused), rows) for fused in (True, False))
+    return float(np.abs(fused - plain).max()), float(plain.std())
+
+
+def _answer(session: Any, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    answer: NDArray[np.float32] = session.run(None, {session.get_inputs()[0].name: rows})[0]
+    return answer
+
+
+def _session(content: bytes, *, fused: bool) -> Any:
     runtime = needed("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are also making noise
     options.log_severity_level = 3
+    if not fused:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

@@ -50,17 +50,28 @@ def _quantise(exported: str, prepared: str, quantised: str, calibration: Calibra
     quantization = needed("onnxruntime.quantization")
     # Shapes are in the export; inferring them again fails on some graphs (ConvNeXt, ViT).
     needed("onnxruntime.quantization.shape_inference").quant_pre_process(exported, prepared, skip_symbolic_shape=True)
+    graph = needed("onnx").load(prepared).graph
     quantization.quantize_static(
         prepared,
         quantised,
-        _reader(calibration, needed("onnx").load(prepared).graph.input[0].name),
+        _reader(calibration, graph.input[0].name),
         quant_format=quantization.QuantFormat.QDQ,
         op_types_to_quantize=QUANTISED_OPERATORS,
+        nodes_to_exclude=_products_of_activations(graph),
         per_channel=True,
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
         calibrate_method=quantization.CalibrationMethod.MinMax,
     )
+
+
+def _products_of_activations(graph: Any) -> list[str]:
+    """Matrix products without a weight, as in attention. They stay in float32: they are no linear layers, and
+    onnxruntime's fused integer Softmax between two of them is wrong for any output scale but 1/256.
+    """
+    weights = {tensor.name for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type == "MatMul" and not weights & set(node.input)]
+    return [node.name for node in products]
 
 
 class _Logits(nn.Module):

@@ -182,7 +182,11 @@ class Cache:
         for name in filter(parts.is_part, names):
             try:
                 rows = parts.decode(name, directory.read(name), with_votes=True)
-                problems += [f"{name}: counts of input {row.digest[:12]} do not match its votes" for row in rows if cache._lies(row)]
+                problems += [
+                    f"{name}: counts of input {row.digest[:12]} do not match its votes"
+                    for row in rows
+                    if cache._lies(row)
+                ]
                 cache._table.add([replace(row, votes=None) for row in rows], name)
             except CorruptCache as error:
                 problems.append(str(error))

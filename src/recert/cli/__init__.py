@@ -29,7 +29,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def main_options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
 ) -> None:
     """Certify that a network's predictions are robust, and re-certify it cheaply after it was changed."""

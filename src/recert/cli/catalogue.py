@@ -15,7 +15,17 @@ def models(format: o.OutputFormat = o.Format.TABLE) -> None:
     """Which models are known by name, and how to name your own."""
     from recert.models.registry import available_models
 
-    show([{"model": entry.name, "weights for sigma": ", ".join(entry.sigmas) or "none", "what it is": entry.description} for entry in available_models()], format)
+    show(
+        [
+            {
+                "model": entry.name,
+                "weights for sigma": ", ".join(entry.sigmas) or "none",
+                "what it is": entry.description,
+            }
+            for entry in available_models()
+        ],
+        format,
+    )
 
 
 def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:

@@ -38,7 +38,7 @@ def certify(
     ] = None,
     certificate: Annotated[
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
-    ] = o.CertificateKind.ONE_SIDED,
+    ] = o.CertificateKind.TWO_SIDED,
     split: o.Split = "test",
     every: o.Every = 1,
     count: o.Count = None,

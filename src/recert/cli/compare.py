@@ -25,7 +25,7 @@ def compare(
     baseline_budgets: Annotated[
         str, typer.Option(help="The same for the baselines; they need more to reach the same radius.")
     ] = "1%,2%,5%,10%,20%,40%",
-    methods: Annotated[str, typer.Option(help="Methods to compare with the baselines.")] = "irs",
+    methods: Annotated[str, typer.Option(help="Methods to compare with the baselines.")] = "auto,series,irs",
     alpha: Annotated[
         float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
     ] = None,

@@ -26,14 +26,19 @@ def recertify(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="How to re-certify: irs, scratch, scratch-cached.")] = "irs",
+    method: Annotated[str, typer.Option(help="auto, series, paired, irs, scratch or scratch-cached.")] = "auto",
+    plan: Annotated[
+        str | None,
+        typer.Option(help="acr, accuracy:R or uniform: where the budget goes; acr for auto, series and paired."),
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
     ] = None,
     reuse_threshold: Annotated[float, typer.Option(help="irs: above this cached bound, draw fresh noise.")] = 0.99,
     certificate: Annotated[
-        o.CertificateKind, typer.Option(help="One-sided or with the runner-up.")
-    ] = o.CertificateKind.ONE_SIDED,
+        o.CertificateKind | None,
+        typer.Option(help="one-sided, or two-sided with the runner-up; the cache's if not given."),
+    ] = None,
     split: o.Split = "test",
     every: o.Every = 1,
     count: o.Count = None,
@@ -66,7 +71,8 @@ def recertify(
         say(changed.description)
     with drawn_progress() as progress:
         result = recert.recertify(
-            network, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, certificate=certificate.value,
+            network, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, plan=plan,
+            certificate=None if certificate is None else certificate.value,
             reuse_threshold=reuse_threshold, batch_size=batch_size, progress=progress,
         )  # fmt: skip
     show([summary(name, result, dataset.labels, at)], format)

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-import click
 import typer
 
 INTRODUCTION = """# Command line
@@ -23,26 +23,25 @@ def reference() -> str:
     return INTRODUCTION + "".join(_sections(typer.main.get_command(app), "recert"))
 
 
-def _sections(command: click.Command, path: str) -> Iterator[str]:
-    if isinstance(command, click.Group):
+def _sections(command: Any, path: str) -> Iterator[str]:
+    if hasattr(command, "commands"):
         for name, inner in command.commands.items():
             yield from _sections(inner, f"{path} {name}")
         return
-    context = click.Context(command, info_name=path)
     yield f"\n## `{path}`\n\n{_plain(command.help)}\n\n"
     if command.epilog:
         yield f"    {command.epilog.removeprefix('Example: ')}\n\n"
-    rows = [_row(parameter, context) for parameter in command.params if parameter.name != "help"]
+    rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
     if rows:
         yield "| option | default | meaning |\n|---|---|---|\n" + "".join(rows)
 
 
-def _row(parameter: click.Parameter, context: click.Context) -> str:
+def _row(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    if isinstance(parameter, click.Argument):
-        names = f"`{(parameter.name or '').upper()}`"
-    default = "required" if parameter.required else parameter.get_default(context)
-    shown = "" if default is None or default == () else str(getattr(default, "value", default)).lower()
+    if parameter.param_type_name == "argument":
+        names = f"`{parameter.name.upper()}`"
+    default = "required" if parameter.required else parameter.default
+    shown = "" if default in (None, (), []) else str(getattr(default, "value", default)).lower()
     return f"| {names} | {shown} | {_plain(getattr(parameter, 'help', ''))} |\n"
 
 

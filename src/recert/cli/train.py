@@ -10,19 +10,27 @@ from recert.cli.output import say, show
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: recert train --model digits --data digits --noise gaussian:0.5 --out runs/networks")(train)
+    app.command(epilog="Example: recert train --model digits --data digits --noise gaussian:0.5 --out runs/networks")(
+        train
+    )
 
 
 def train(
-    model: Annotated[str, typer.Option("--model", "-m", help="A shipped network: digits, cifar-resnet20, cifar-resnet110.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="A shipped network: digits, cifar-resnet20, cifar-resnet110.")
+    ],
     data: o.Data,
     noise: o.Noise = "gaussian:0.5",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data; the network's usual number if not given.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the data; the network's usual number if not given.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images per step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
     seed: o.Seed = 0,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda if there is one.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the weights and their card.")] = Path("runs/networks"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the weights and their card.")] = Path(
+        "runs/networks"
+    ),
     restart: Annotated[bool, typer.Option("--restart", help="Start afresh instead of continuing.")] = False,
     format: o.OutputFormat = o.Format.TABLE,
     debug: o.Debug = False,
@@ -35,7 +43,13 @@ def train(
     from recert.noise import parse_noise
     from recert.training import train as train_network
 
-    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs, {task.fields[state]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs, {task.fields[state]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("training", total=None, state="")
 
@@ -54,4 +68,6 @@ def train(
         }],
         format,
     )  # fmt: skip
-    say(f"weights: {trained.weights}\ncertify with: recert certify --model {model}@{trained.weights} --data {data} --noise {noise}")
+    say(
+        f"weights: {trained.weights}\ncertify with: recert certify --model {model}@{trained.weights} --data {data} --noise {noise}"
+    )

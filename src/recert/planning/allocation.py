@@ -18,7 +18,7 @@ def allocate(values: NDArray[np.float64], costs: NDArray[np.float64], budget: fl
     rows = np.arange(len(values))
 
     def chosen(price: float) -> NDArray[np.int64]:
-        return np.argmax(values - price * costs, axis=1)
+        return np.asarray(np.argmax(values - price * costs, axis=1))
 
     if costs[rows, chosen(0.0)].sum() <= budget:
         return chosen(0.0)

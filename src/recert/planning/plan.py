@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective
@@ -37,7 +38,8 @@ class Beliefs:
         top, second = counts[rows, classes], rivals.max(axis=1)
         rest = counts.sum(axis=1) - top - second
         shapes = np.stack([top, second, rest], axis=1)[:, None, :] + _PRIOR
-        gammas = np.random.default_rng(0).gamma(np.broadcast_to(shapes, (len(counts), _DRAWS, 3)))
+        # The same uniform numbers for every input: an input's beliefs do not depend on its neighbours or on their order.
+        gammas = gammaincinv(shapes, np.random.default_rng(0).random((1, _DRAWS, 3)))
         shares = gammas / gammas.sum(axis=2, keepdims=True)
         return cls(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]))
 
@@ -73,4 +75,4 @@ def best_option(beliefs: Beliefs, predictors: Sequence[RadiusPredictor], objecti
     """The option that promises most for each input at the passes it is given."""
     at = passes.astype(float)[:, None]
     values = [objective.value(predict(beliefs.top, beliefs.runner_up, at)).mean(axis=1) for predict in predictors]
-    return np.argmax(np.stack(values, axis=1), axis=1)
+    return np.asarray(np.argmax(np.stack(values, axis=1), axis=1))

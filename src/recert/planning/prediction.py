@@ -3,9 +3,9 @@
 Predictions choose; they claim nothing. So they may interpolate.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,7 @@ Floats = NDArray[np.float64]
 _PROBABILITIES = np.concatenate(
     [np.linspace(logit(0.05), logit(0.99), 24), np.linspace(logit(0.992), logit(1 - 2e-6), 12)]
 )
-_OTHER_SHARES = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5])
-
-
-class Predictor(Protocol):
-    """The bound that is expected where the vote has this probability, after this many forward passes."""
-
-    def __call__(self, probability: Floats, passes: Floats) -> Floats: ...
+_OTHER_SHARES = np.array([0.0, 0.1, 0.25, 0.5])
 
 
 @dataclass(frozen=True)
@@ -90,13 +84,13 @@ class SplitTable:
     def other_share(self, probability: Floats, passes: Floats) -> Floats:
         i, _ = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
         j, _ = _place(np.log(np.maximum(passes, 1.0)), np.log(self.bound.passes))
-        return self.shares[i, j]
+        return np.asarray(self.shares[i, j])
 
 
 @lru_cache(maxsize=32)
 def paired_table(given: Circumstances, largest: int) -> SplitTable:
     """The paired bound after m replays, each split tried."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::2], indexing="ij")
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::4], indexing="ij")
     tried = np.stack([_quantiles(_expected_paired(given, p, m, np.round(share * m))) for share in _OTHER_SHARES])
     return SplitTable(Table(m[0], tried.max(axis=0)), _OTHER_SHARES[tried.argmax(axis=0)])
 
@@ -104,7 +98,7 @@ def paired_table(given: Circumstances, largest: int) -> SplitTable:
 @lru_cache(maxsize=32)
 def paired_unsplit_table(given: Circumstances, largest: int) -> Table:
     """The paired bound after m replays as they come."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::2], indexing="ij")
+    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::4], indexing="ij")
     return Table(m[0], _quantiles(_expected_paired(given, p, m, np.round((1 - p) * m))))
 
 
@@ -127,7 +121,7 @@ def irs_table(given: Circumstances, largest: int, cache_alpha: float, reuse_thre
 
     def bound(lost: Floats) -> Floats:
         moved = cached - bounds.clopper_pearson_upper(lost, m, given.alpha - cache_alpha)
-        return np.where(cached < reuse_threshold, moved, fresh)
+        return np.asarray(np.where(cached < reuse_threshold, moved, fresh))
 
     return _tabulated(m[0], bound, m * rate)
 
@@ -139,11 +133,11 @@ def scratch_table(alpha: float, largest: int) -> Table:
     return Table(m[0], _quantiles(bounds.clopper_pearson_lower(np.floor(p * m), m, alpha)))
 
 
-def _tabulated(passes: Floats, bound: "Predictor | object", expected: Floats) -> Table:
+def _tabulated(passes: Floats, bound: Callable[[Floats], Floats], expected: Floats) -> Table:
     """A table of a bound at the expected number of flips, between the two whole numbers around it."""
     low = np.floor(np.minimum(expected, passes))
     share = np.minimum(expected, passes) - low
-    at_low, at_high = bound(low), bound(np.minimum(low + 1, passes))  # type: ignore[operator]
+    at_low, at_high = bound(low), bound(np.minimum(low + 1, passes))
     return Table(passes, _quantiles(at_low) * (1 - share) + _quantiles(at_high) * share)
 
 

@@ -59,10 +59,6 @@ def _draw_anew(task: Task, ledger: Ledger, rows: Ints, passes: Ints, alpha: floa
 def split_alpha(task: Task) -> tuple[float, float]:
     """alpha for the cached bound, and alpha_zeta for the disparity: what is left of the total."""
     cache_alpha = task.cache.manifest.alpha
-    if task.two_sided:
-        raise ValueError(
-            f"expected certificate='one-sided' with method='irs', as in the paper, got {task.certificate!r}"
-        )
     if task.alpha <= cache_alpha:
         raise ValueError(
             f"expected alpha above {cache_alpha:g}, which the cached bound spends already, got {task.alpha:g}; "

@@ -122,4 +122,5 @@ def _flips(task: Task, ledger: Ledger, rows: Ints) -> float:
     split = 1 - (task.selection[rows, task.classes[rows]] + 0.5) / (task.selection[rows].sum(axis=1) + 1.0)
     replayed_top = ledger.kept[rows] + ledger.lost[rows]
     at_risk = float((replayed_top * split).sum())
-    return float(ledger.lost[rows].sum()) / at_risk if at_risk else 0.0
+    # One digit is enough to plan with, and lets tables be used again.
+    return float(f"{ledger.lost[rows].sum() / at_risk:.1g}") if at_risk else 0.0

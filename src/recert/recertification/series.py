@@ -47,8 +47,8 @@ def run_series_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -
     alpha is spent half on the class and half on the rival that is most probable under f^p: it is one fixed class, and the
     largest of all upper bounds is at least its own. The replays of all bounds overlap; their union is drawn once.
     """
-    works = [_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True)]
-    works = [work for work in works if work is not None]
+    wanted = (_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True))
+    works = [work for work in wanted if work is not None]
     rows = np.array([work.row for work in works], dtype=np.int64)
     drawn_rows = task.draw(rows, Stream.ESTIMATION, [work.union for work in works])
     n = task.cached_samples

@@ -58,7 +58,7 @@ class Task:
     @cached_property
     def classes(self) -> Ints:
         """The class that each certificate is about: the original's most frequent among the selection votes."""
-        return self.selection.argmax(axis=1)
+        return np.asarray(self.selection.argmax(axis=1))
 
     def base(self, alpha: float) -> Certificates:
         """Certificates of the original at this error: what cannot be exceeded, and which inputs to skip."""

@@ -24,9 +24,9 @@ def recertify(
     *,
     samples: int,
     alpha: float | None = None,
-    method: str = "irs",
-    plan: str = "uniform",
-    certificate: str = "one-sided",
+    method: str = "auto",
+    plan: str | None = None,
+    certificate: str | None = None,
     reuse_threshold: float = 0.99,
     irs_form: str = "paper",
     selection_samples: int = 100,
@@ -40,13 +40,24 @@ def recertify(
     For each input on its own, with probability at least 1 - `result.settings.error`, the prediction of the smoothed
     modified model is constant within the radius. Methods:
 
+    - "auto": for each input whichever of the next three, or fresh votes, promises most, judged by its selection votes and by
+      the flips on other inputs.
+    - "series": replay cached noises on which the original voted for the class; Buehler's bound on the product.
+    - "paired": replay both kinds of noise and count gains, too; Fisher's combination.
     - "irs", the paper's: bound the disparity of the two models on cached noises and subtract it from the cached bound;
-      where that is at least `reuse_threshold`, draw fresh noises instead. The class is the cached one. Inputs on which the
-      original abstained cost nothing. The cache's alpha is spent on its bound, the rest of `alpha` on the disparity.
-      With `irs_form="paper"` the fresh branch runs at the whole alpha; because the choice of branch looks at the cached
-      votes, only an error of alpha + (alpha - cache alpha) is proved. With "exact" it runs at the cache's alpha.
+      where that is at least `reuse_threshold`, draw fresh noises instead. The cache's alpha is spent on its bound, the rest
+      of `alpha` on the disparity. With `irs_form="paper"` the fresh branch runs at the whole alpha; because the choice of
+      branch looks at the cached votes, only an error of alpha + (alpha - cache alpha) is proved. With "exact" it runs at the
+      cache's alpha. One-sided and without a plan unless told.
     - "scratch", Cohen's baseline: ignores the cache; `selection_samples` votes choose, `samples` fresh votes bound.
     - "scratch-cached", a baseline that is given the cached class and skips what the original abstained on.
+
+    The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
+
+    `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
+    "uniform" gives every input `samples`. With a plan, `samples` is the mean over all inputs. The default is "acr" for auto,
+    series and paired. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
+    promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. The modified model
     must be fixed before: it must not have been tuned on the cached noise.
@@ -60,6 +71,9 @@ def recertify(
         raise ValueError(f"expected irs_form to be 'paper' or 'exact', got {irs_form!r}")
     if not 0 <= reuse_threshold <= 1:
         raise ValueError(f"expected a reuse_threshold between 0 and 1, got {reuse_threshold}; the paper's is 0.99")
+    ours = method in ("auto", "series", "paired")
+    certificate = certificate or ("one-sided" if method == "irs" else manifest.certificate)
+    objective = parse_plan(plan or ("acr" if ours else "uniform"))
     check_settings(samples, selection_samples, alpha, certificate)
     source = open_source(
         model, inputs, noise=manifest.gaussian, seed=manifest.seed, batch_size=batch_size or _cached_batch_size(manifest.numerics),
@@ -70,7 +84,7 @@ def recertify(
         first.setdefault(digest, position)
     task = Task(
         source=source, positions=np.array(list(first.values())), cache=cache.about(source.digests).about(list(first)),
-        samples=samples, alpha=alpha, certificate=certificate, objective=parse_plan(plan), selection_samples=selection_samples,
+        samples=samples, alpha=alpha, certificate=certificate, objective=objective, selection_samples=selection_samples,
         reuse_threshold=reuse_threshold, irs_form=irs_form, progress=progress,
     )  # fmt: skip
     row = {digest: i for i, digest in enumerate(first)}

@@ -34,8 +34,8 @@ class RememberingSource:
         missing = [Work(work.position, work.stream, samples) for work in works if len(samples := self._unknown(work))]
         for chunk in self._source.draw(missing, task, progress):
             votes, known = self._slot(chunk.work)
-            samples = chunk.work.samples[chunk.start : chunk.start + len(chunk.votes)]
-            votes[samples], known[samples] = chunk.votes, True
+            drawn = chunk.work.samples[chunk.start : chunk.start + len(chunk.votes)]
+            votes[drawn], known[drawn] = chunk.votes, True
             self.forward_passes += len(chunk.votes)
             self._seconds += chunk.seconds
         for work in works:
@@ -44,7 +44,7 @@ class RememberingSource:
 
     def _unknown(self, work: Work) -> np.ndarray:
         samples = np.asarray(work.samples, dtype=np.int64)
-        return samples[~self._slot(work)[1][samples]]
+        return np.asarray(samples[~self._slot(work)[1][samples]])
 
     def _slot(self, work: Work) -> tuple[Votes, np.ndarray]:
         """Votes and which of them are known, grown to hold every sample of the work."""

@@ -1,18 +1,17 @@
 """The inner loop: one epoch of noisy training, and accuracy afterwards."""
 
 import hashlib
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from recert.data import Dataset
 from recert.noise import Gaussian
 from recert.training.augmentation import augmented, noisy
 from recert.training.recipes import Recipe
+from recert.training.step import Step
 
 _TEST_BATCH = 1024
 
@@ -36,39 +35,34 @@ def generator_for(device: torch.device, seed: int, purpose: object) -> torch.Gen
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.SGD:
-    """One group decays and one does not: shrinking a bias or a normalisation scale is no regularisation."""
+    """One group decays and one does not: shrinking a bias or a normalisation scale is no regularisation.
+
+    On a GPU the learning rate is a tensor there, so that a recorded step can read it.
+    """
     weights = [parameter for parameter in network.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in network.parameters() if parameter.ndim <= 1]
     groups: list[dict[str, Any]] = [{"params": weights}, {"params": others, "weight_decay": 0.0}]
+    device = weights[0].device
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(recipe.learning_rate, device=device) if on_gpu else recipe.learning_rate
     return torch.optim.SGD(
-        groups, lr=recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, nesterov=True
+        groups, lr=rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, nesterov=True, fused=on_gpu or None
     )
 
 
 def train_epoch(
-    network: nn.Module, optimizer: torch.optim.SGD, examples: Examples, recipe: Recipe, noise: Gaussian,
-    epoch: int, generator: torch.Generator,
-) -> tuple[float, float]:  # fmt: skip
+    step: Step, examples: Examples, recipe: Recipe, noise: Gaussian, epoch: int, generator: torch.Generator
+) -> tuple[float, float]:
     """One pass over the examples in random order; returns the mean loss and the accuracy along the way."""
-    network.train()
-    device = examples.inputs.device
-    totals = torch.zeros(2, device=device)  # read once an epoch, since every read waits for the device
-    order = torch.randperm(len(examples.labels), generator=generator, device=device)
+    step.network.train()
+    step.totals.zero_()
+    order = torch.randperm(len(examples.labels), generator=generator, device=examples.labels.device)
     batches = torch.split(order, recipe.batch_size)
-    for step, chosen in enumerate(batches):
-        rate = recipe.rate_at((epoch + (step + 0.5) / len(batches)) / recipe.epochs)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
+    for number, chosen in enumerate(batches):
         images = _laid_out(augmented(examples.inputs[chosen], recipe, noise, generator))
-        labels = examples.labels[chosen]
-        with _half_precision(device):
-            logits = network(images)
-            loss = functional.cross_entropy(logits, labels)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        totals += torch.stack([loss.detach() * len(labels), (logits.detach().argmax(1) == labels).sum()])
-    loss_sum, correct = totals.tolist()
+        rate = recipe.rate_at((epoch + (number + 0.5) / len(batches)) / recipe.epochs)
+        step.take(images, examples.labels[chosen], rate)
+    loss_sum, correct = step.totals.tolist()
     return loss_sum / len(examples.labels), correct / len(examples.labels)
 
 
@@ -95,8 +89,3 @@ def _laid_out(images: Tensor) -> Tensor:
     if images.device.type == "cuda":
         return images.contiguous(memory_format=torch.channels_last)
     return images
-
-
-def _half_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 products on a GPU; the weights themselves stay float32."""
-    return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()

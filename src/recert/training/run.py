@@ -16,6 +16,7 @@ from recert.training.epochs import Examples, generator_for, make_optimizer, prep
 from recert.training.files import TrainingFiles
 from recert.training.recipes import Recipe
 from recert.training.state import Standing, read_standing, restore, write_state
+from recert.training.step import make_step
 
 
 class TrainingDiverged(RecertError):
@@ -40,6 +41,7 @@ class Run:
         self.plan, self.device, self.files = plan, device, files
         self.network = prepared(_fresh_network(plan), device)
         self.optimizer = make_optimizer(self.network, plan.recipe)
+        self.step = make_step(self.network, self.optimizer, device)
         self.standing = Standing(plan.settings)
 
     def resume(self) -> None:
@@ -56,9 +58,7 @@ class Run:
         for epoch in range(self.standing.epochs_done, self.plan.recipe.epochs):
             started = time.perf_counter()
             generator = generator_for(self.device, self.plan.seed, epoch)
-            loss, accuracy = train_epoch(
-                self.network, self.optimizer, examples, self.plan.recipe, self.plan.noise, epoch, generator
-            )
+            loss, accuracy = train_epoch(self.step, examples, self.plan.recipe, self.plan.noise, epoch, generator)
             if not math.isfinite(loss):
                 raise TrainingDiverged(
                     f"expected a finite loss, got {loss} in epoch {epoch + 1}; lower learning_rate "

@@ -1,0 +1,80 @@
+"""One step of gradient descent. On a GPU it is recorded once and replayed: launching its kernels takes longer than running them."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_STEPS_BEFORE_RECORDING = 3  # what is made on first use, such as momentum, must exist by then
+
+
+class Step:
+    """Descends on one batch after another; sums up the loss and the right answers along the way."""
+
+    def __init__(self, network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> None:
+        self.network, self.optimizer = network, optimizer
+        self.totals = torch.zeros(2, device=device)  # read once an epoch, since every read waits for the device
+
+    def take(self, images: Tensor, labels: Tensor, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self._descend(images, labels)
+
+    def _descend(self, images: Tensor, labels: Tensor) -> None:
+        with _half_precision(images.device):
+            logits = self.network(images)
+            loss = functional.cross_entropy(logits, labels)
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.totals += torch.stack([loss.detach() * len(labels), (logits.detach().argmax(1) == labels).sum()])
+
+
+class RecordedStep(Step):
+    """The same as a CUDA graph for batches of the usual size; the last batch of an epoch may be smaller and is not replayed."""
+
+    def __init__(self, network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> None:
+        super().__init__(network, optimizer, device)
+        self._taken = 0
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._images, self._labels = torch.empty(0), torch.empty(0)
+
+    def take(self, images: Tensor, labels: Tensor, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"].fill_(rate)
+        if self._graph is None and self._taken == _STEPS_BEFORE_RECORDING:
+            self._record(images, labels)
+        self._taken += 1
+        if self._graph is not None and images.shape == self._images.shape:
+            self._images.copy_(images)
+            self._labels.copy_(labels)
+            self._graph.replay()
+        else:
+            self._descend_aside(images, labels)
+
+    def _descend_aside(self, images: Tensor, labels: Tensor) -> None:
+        """On a stream of its own, as a recording must be, and what comes before one."""
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self._descend(images, labels)
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    def _record(self, images: Tensor, labels: Tensor) -> None:
+        """Recording computes nothing: the batch gives shapes alone."""
+        self._images, self._labels = images.clone(), labels.clone()
+        self.optimizer.zero_grad()  # so that the graph holds gradients of its own
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=self._stream):
+            self._descend(self._images, self._labels)
+
+
+def make_step(network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> Step:
+    return (RecordedStep if device.type == "cuda" else Step)(network, optimizer, device)
+
+
+def _half_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16 products on a GPU; the weights themselves stay float32."""
+    return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
