@@ -248,8 +248,8 @@ def test_memory_for_a_single_sample_is_needed() -> None:
         draw(never, inputs(), estimation(5, 10))
 
 
-def test_other_errors_of_the_model_come_through() -> None:
-    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+def test_a_model_for_other_inputs_is_refused() -> None:
+    with pytest.raises(UnusableModel, match=r"inputs of shape \(6,\): mat1 and mat2"):
         draw(linear_model(7), inputs(), estimation(5, 10))
 
 

@@ -81,6 +81,7 @@ def _table() -> Table:
         "ACR",
         *(f"certified\nat {r:g}" for r in RADII),
         "passes\nper image",
+        "seconds",
         "from scratch,\nsame ACR",
         "speed-up",
     ):
@@ -94,7 +95,16 @@ def _add(table: Table, name: str, result: object, labels: object, seconds: float
     assert isinstance(result, Certificates)
     shares = [f"{a:.1%}" for a in result.certified_accuracy(labels, list(RADII))]  # type: ignore[arg-type]
     acr = result.average_certified_radius(labels)  # type: ignore[arg-type]
-    table.add_row(name, f"{acr:.3f}", *shares, f"{result.mean_forward_passes:,.0f}", f"{seconds:.1f}", scratch, speedup, end_section=name == "original")
+    table.add_row(
+        name,
+        f"{acr:.3f}",
+        *shares,
+        f"{result.mean_forward_passes:,.0f}",
+        f"{seconds:.1f}",
+        scratch,
+        speedup,
+        end_section=name == "original",
+    )
 
 
 def _gain(ours: "Curve", scratch: "Curve") -> tuple[str, str]:

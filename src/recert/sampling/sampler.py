@@ -115,9 +115,14 @@ class Sampler:
             try:
                 probe(self._network, self._noisy(wanted, [0]))
                 return
+            except UnusableModel:
+                raise
             except Exception as error:
                 if not _out_of_memory(error):
-                    raise
+                    raise UnusableModel(
+                        f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
+                        "check that these are the inputs it is made for"
+                    ) from error
                 self._halve(error)
 
 

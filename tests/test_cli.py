@@ -1,0 +1,335 @@
+"""The command line: what it prints where, exit codes, bad input, and that --help does not load torch."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from recert.cli import main
+from recert.cli.reference import reference
+
+ROOT = Path(__file__).parent.parent
+SMALL = ["--model", "digits", "--data", "digits", "--count", "6"]
+
+
+@dataclass
+class Finished:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def recert(*arguments: str, cwd: Path | None = None) -> Finished:
+    """The command line in this process: arguments, exit code and both outputs are those of a real call."""
+    out, err = io.StringIO(), io.StringIO()
+    before, where = sys.argv, Path.cwd()
+    sys.argv = ["recert", *arguments]
+    os.chdir(cwd or where)
+    code: object = 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+            except SystemExit as stop:
+                code = stop.code
+            except BaseException:
+                traceback.print_exc()
+                code = 1
+    finally:
+        sys.argv = before
+        os.chdir(where)
+    return Finished(int(code or 0), out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def wide_terminal() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "160")
+        patch.setenv("TERM", "dumb")
+        yield
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    run = recert("certify", *SMALL, "--samples", "400", "--store", str(folder))
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+def test_help_needs_no_torch_and_shows_an_example() -> None:
+    program = "import sys; from recert.cli import app; sys.exit('torch' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    for command in (
+        ["certify"],
+        ["recertify"],
+        ["compare"],
+        ["train"],
+        ["predict"],
+        ["demo"],
+        ["cache", "show"],
+        ["models"],
+    ):
+        shown = recert(*command, "--help")
+        assert shown.returncode == 0
+        assert "Example: recert " + " ".join(command) in " ".join(shown.stdout.split())
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text() == reference()
+
+
+def test_every_option_of_help_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for command in ("certify", "recertify", "compare", "train"):
+        section = page.split(f"## `recert {command}`")[1].split("\n## ")[0]
+        words = {word.strip("│,") for word in recert(command, "--help").stdout.split()}
+        options = {word for word in words if word.startswith("--") and len(word) > 3} - {"--help"}
+        assert len(options) > 8
+        assert all(f"`{option}`" in section for option in options)
+
+
+def test_formats_go_to_stdout_and_remarks_to_stderr(store: Path) -> None:
+    call = ["certify", *SMALL, "--samples", "400", "--store", str(store)]
+    as_json = recert(*call, "--format", "json")
+    rows = json.loads(as_json.stdout)
+    assert rows[0]["model"] == "digits"
+    assert "with probability at least 0.999" in as_json.stderr
+    as_csv = list(csv.DictReader(io.StringIO(recert(*call, "--format", "csv").stdout)))
+    assert float(as_csv[0]["ACR"]) == rows[0]["ACR"]
+    assert "ACR" in recert(*call).stdout
+
+
+def test_recertify_writes_a_row_per_input(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "log.tsv"
+    run = recert(
+        "recertify", *SMALL, "--store", str(store), "--samples", "50", "-a", "prune:0.1", "-o", str(out), "-f", "json"
+    )
+    assert run.returncode == 0, run.stderr
+    assert len(out.read_text().splitlines()) == 7
+    assert json.loads(run.stdout)[0]["passes per input"] <= 60
+
+
+def test_compare_shows_speedups_over_both_baselines(store: Path) -> None:
+    run = recert(
+        "compare",
+        *SMALL,
+        "--store",
+        str(store),
+        "-a",
+        "prune:0.1",
+        "--budgets",
+        "5%,10%",
+        "--baseline-budgets",
+        "5%,50%",
+    )
+    assert run.returncode == 0, run.stderr
+    assert "by area" in run.stdout
+    assert "scratch-cached" in run.stdout
+
+
+def test_requirements_decide_the_exit_code(store: Path) -> None:
+    call = ["certify", *SMALL, "--samples", "400", "--store", str(store)]
+    assert recert(*call, "--require", "accuracy:0.1>=0.2").returncode == 0
+    failed = recert(*call, "--require", "accuracy:0.1>=0.2", "--require", "acr>=9")
+    assert failed.returncode == 3
+    assert "not met: acr>=9" in failed.stderr
+
+
+def test_dry_run_spends_nothing(tmp_path: Path) -> None:
+    run = recert("certify", *SMALL, "--dry-run", "--store", str(tmp_path / "none"))
+    assert run.returncode == 0
+    assert "600,600 forward passes" in run.stderr
+    assert "MB" in run.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_cache_commands(store: Path, tmp_path: Path) -> None:
+    facts = json.loads(recert("cache", "show", str(store), "-f", "json").stdout)[0]
+    assert (facts["inputs"], facts["votes per input"], facts["noise"]) == (6, 400, "gaussian:0.5")
+    assert recert("cache", "verify", str(store)).returncode == 0
+    assert recert("cache", "export", str(store), str(tmp_path / "c.csv")).returncode == 0
+    assert len((tmp_path / "c.csv").read_text().splitlines()) == 7
+
+
+def test_catalogues() -> None:
+    assert {"digits", "cifar-resnet20"} <= {row["model"] for row in json.loads(recert("models", "-f", "json").stdout)}
+    listed = {
+        row["approximation"].partition(":")[0] for row in json.loads(recert("approximations", "-f", "json").stdout)
+    }
+    assert {"int8", "bf16", "prune"} <= listed
+
+
+class Poison:
+    """Unpickling this would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return (open, (str(self.path), "w"))
+
+
+def bad_input(tmp_path: Path, name: str) -> tuple[list[str], str]:
+    """Arguments with one thing wrong, and what the error must say."""
+    base = ["certify", *SMALL, "--samples", "400", "--store", str(tmp_path / "s")]
+    images = np.zeros((3, 1, 8, 8), np.uint8)
+    if name == "missing file":
+        return ["certify", "--model", "nowhere.safetensors", "--data", "digits"], "nowhere.safetensors"
+    if name == "bytes":
+        np.savez(tmp_path / "x.npz", inputs=images, labels=np.zeros(3, int))
+        return ["certify", "--model", "digits", "--data", str(tmp_path / "x.npz")], "uint8"
+    if name == "wrong shape":
+        np.savez(tmp_path / "x.npz", inputs=np.zeros((3, 2, 9), np.float32), labels=np.zeros(3, int))
+        return [
+            "certify",
+            "--model",
+            "digits",
+            "--data",
+            str(tmp_path / "x.npz"),
+            "--samples",
+            "100",
+        ], "inputs of shape (2, 9)"
+    if name == "hostile checkpoint":
+        torch.save({"state_dict": Poison(tmp_path / "ran")}, tmp_path / "evil.pt")
+        return ["certify", "--model", f"digits@{tmp_path / 'evil.pt'}", "--data", "digits"], "evil.pt"
+    changed = {
+        "sigma 0": (["--noise", "gaussian:0"], "sigma > 0"),
+        "alpha 2": (["--alpha", "2"], "0 < alpha < 1"),
+        "too few samples": (["--samples", "5"], "every input abstains"),
+        "unknown model": (["--model", "resnet9000"], "resnet9000"),
+        "unknown data": (["--data", "imagenet21k"], "imagenet21k"),
+        "bad requirement": (["--require", "beauty>=1"], "accuracy:0.5>=0.6"),
+    }
+    extra, message = changed[name]
+    return [*base, *extra], message
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["missing file", "bytes", "wrong shape", "hostile checkpoint", "sigma 0", "alpha 2", "too few samples", "unknown model",
+     "unknown data", "bad requirement"],
+)  # fmt: skip
+def test_bad_input_is_one_clear_line(tmp_path: Path, name: str) -> None:
+    arguments, message = bad_input(tmp_path, name)
+    run = recert(*arguments, cwd=tmp_path)
+    assert run.returncode == 1, run.stdout + run.stderr
+    line = run.stderr.strip().splitlines()[-1]
+    print(f"{name}: {line}")
+    assert line.startswith("error: ")
+    assert message in line
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+BAD_CACHES = {
+    "n_p larger than the cache": (["--samples", "900", "--method", "irs"], "at most"),
+    "another sigma": (["--model", "digits", "--noise", "gaussian:0.25"], "noise = gaussian:0.5"),
+    "another model": (["--model", "digits:0.25"], "model weights"),
+    "another data set": (["--every", "2"], "not in the cache"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CACHES)
+def test_a_cache_of_something_else_is_refused(store: Path, name: str) -> None:
+    extra, message = BAD_CACHES[name]
+    verb = "certify" if name in ("another sigma", "another model") else "recertify"
+    run = recert(
+        verb,
+        *SMALL,
+        "--store",
+        str(store),
+        *(["--samples", "400"] if verb == "certify" else ["-a", "bf16-weights"]),
+        *extra,
+    )
+    line = run.stderr.strip().splitlines()[-1]
+    print(f"{name}: {line}")
+    assert run.returncode == 1
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_a_corrupted_part_and_a_read_only_store(store: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    part = next(copy.glob("part-*"))
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(bytes(data))
+    assert recert("cache", "verify", str(copy)).returncode == 1
+    run = recert("recertify", *SMALL, "--store", str(copy), "-a", "bf16-weights", "--samples", "50")
+    assert run.returncode == 1
+    assert "is damaged" in run.stderr
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where the folder should be")
+    run = recert("certify", *SMALL, "--samples", "400", "--store", str(blocked / "run"))
+    assert run.returncode == 1
+    assert "error: " in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_loud_inputs_are_warned_about(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", inputs=np.full((3, 1, 8, 8), 200, np.float32), labels=np.zeros(3, int))
+    run = recert(
+        "certify",
+        "--model",
+        "digits",
+        "--data",
+        str(tmp_path / "x.npz"),
+        "--samples",
+        "100",
+        "--store",
+        str(tmp_path / "s"),
+    )
+    assert run.returncode == 0
+    assert "warning: inputs reach 200" in run.stderr
+
+
+def test_a_model_that_returns_nan_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x.flatten(1)[:, :10] * float('nan')\n"
+    )
+    run = recert("certify", "--model", "mine:Net", "--data", "digits", "--count", "2", "--samples", "100", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert "400 samples had logits that were not finite" in run.stderr
+
+
+def test_ctrl_c_leaves_a_store_that_continues(tmp_path: Path) -> None:
+    call = ["certify", *SMALL, "--samples", "200000", "--store", str(tmp_path / "s")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "recert", *call], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    while not (tmp_path / "s" / "manifest.json").exists():
+        assert running.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate()
+    assert running.returncode == 130, errors
+    assert "run the same command again to continue" in " ".join(errors.split())
+    assert list((tmp_path / "s").glob("part-*"))
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in recert("certify", *SMALL, "--noise", "gaussian:0", "--debug").stderr
+
+
+def test_usage_errors_exit_with_2() -> None:
+    assert recert("certify", "--nonsense").returncode == 2
+    assert recert("certify", *SMALL, "--radii", "a,b").returncode == 2
