@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from recert.bounds.joint import joint_lower
 from recert.bounds.paired import paired_losses_lower, paired_lower
 from recert.bounds.series import series_lower
 
@@ -21,7 +22,8 @@ def main() -> None:
     inputs = parser.parse_args().inputs
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    series_lower(8, 10, 4, 5, ALPHA), paired_lower(8, 10, 1, 5, 1, 2, ALPHA)  # compile, or load what was compiled
+    # Compile, or load what was compiled.
+    series_lower(8, 10, 4, 5, ALPHA), paired_lower(8, 10, 1, 5, 1, 2, ALPHA), joint_lower(80, 100, 1, 50, 1, 20, ALPHA)
     print(f"{'bound':<22}{'samples':>10}{'replays':>9}{'mean ms':>10}{'worst ms':>10}{'first ms':>10}")
     for samples, replays in SIZES:
         rng = np.random.default_rng(0)
@@ -33,6 +35,7 @@ def main() -> None:
         kept = replays - rng.binomial(replays, FLIP_RATE, size=inputs)
         _report("series_lower", samples, replays, series_lower, top, kept, np.full(inputs, replays))
         _report("paired_lower", samples, replays, paired_lower, top, lost, of_top, gained, of_other)
+        _report("joint_lower", samples, replays, joint_lower, top, lost, of_top, gained, of_other)
         _report("paired_losses_lower", samples, replays, paired_losses_lower, top, lost, of_top)
 
 

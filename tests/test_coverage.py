@@ -127,6 +127,44 @@ def test_recertify_by_irs(probability: float, angle: float, height: float, alpha
     assert_covered(misses(result, modified, x), result.settings.error)
 
 
+OUR_WAYS = [("series", "uniform"), ("series", "acr"), ("paired", "uniform"), ("auto", "acr"), ("auto", "accuracy:0.3")]
+
+
+@pytest.mark.parametrize(("method", "plan"), OUR_WAYS)
+@pytest.mark.parametrize(("probability", "angle", "height"), PAIRS[1:5])
+def test_recertify_our_way(probability: float, angle: float, height: float, method: str, plan: str) -> None:
+    """The whole procedure: class and budget from the selection votes, flips from a pilot, replays, bounds."""
+    original, modified = solid(rotated(0.0)), solid(rotated(angle))
+    x = points(distance_for(probability), height)
+    alpha = 0.05
+    cache = recert.certify(original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=30, alpha=0.01, seed=19)
+    for certificate in ("one-sided", "two-sided"):
+        result = recert.recertify(
+            modified, x, cache, samples=60, alpha=alpha, method=method, plan=plan, certificate=certificate
+        )
+        assert result.settings.error == alpha
+        assert result.mean_forward_passes <= 66
+        assert_covered(misses(result, modified, x), alpha)
+
+
+@pytest.mark.parametrize("method", ["series", "paired", "auto"])
+@pytest.mark.parametrize("shift", [0.0, 0.05, -0.05])
+def test_recertify_with_the_runner_up_holds_jointly(shift: float, method: str) -> None:
+    """Three classes, none with half of the votes; the modified model moves one border."""
+    x = points(0.3)
+    cache = recert.certify(
+        ThreeBands(0.6), x, noise=Gaussian(SIGMA), samples=400, selection_samples=50, alpha=0.01, seed=23
+    )
+    modified = ThreeBands(0.6 + shift)
+    result = recert.recertify(modified, x, cache, samples=200, alpha=0.05, method=method, plan="uniform")
+    p = np.array([norm.cdf(-0.6), norm.cdf((0.3 + shift) / SIGMA) - norm.cdf(-0.6), norm.sf((0.3 + shift) / SIGMA)])
+    middle = result.certified & (result.prediction == 1)
+    false = middle & ((result.top_lower > p[1]) | (result.runner_up_upper < max(p[0], p[2])))
+    false |= result.certified & (result.prediction != 1) & (p[np.maximum(result.prediction, 0)] < p.max())
+    assert middle.mean() > 0.02
+    assert_covered(int(false.sum()), 0.05)
+
+
 @pytest.mark.parametrize("method", ["scratch", "scratch-cached"])
 @pytest.mark.parametrize(("probability", "angle", "height"), PAIRS[1:4])
 def test_recertify_from_scratch(probability: float, angle: float, height: float, method: str) -> None:

@@ -2,8 +2,8 @@
 
 Weights are int8 with one scale per output channel, activations uint8 with one scale per tensor, measured once as the
 range over noisy training inputs; biases are int32. Of onnxruntime's ways to choose the range (extremes, a percentile,
-entropy) the extremes were as good as any on a ResNet-20 and need no memory. Logits stay in float32: 256 levels made
-ties, and twice the flips.
+entropy) none was told apart on a ResNet-20 (2 or 3 flips of 10,000), and the extremes are the simplest. Logits stay in
+float32: on 256 levels, 66 of 20,000 tied and 37 flipped; in float32 none tied and 22 flipped.
 
 x86 processors without VNNI add pairs of 8-bit products in 16 bits, which can saturate: there, the kernels and the twin
 may differ more than the rounding of a value.

@@ -20,6 +20,7 @@ from recert.bounds._joint_chance import LOG_OF_ZERO, Outcomes, log_chance
 _DEPTH = 24  # the box is halved at most this often in each direction
 _MOST_CELLS = 1 << 14  # then the search steps back to a looser bound
 _MORE = 1 + 1e-6  # more than rounding takes away from a width
+_FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
 
 
@@ -55,7 +56,9 @@ def _between(low: float, high: float, share: float) -> float:
 
 @numba.njit(cache=True, nogil=True)
 def _on_surface(q: float, x: float, y: float) -> float:
-    return 1.0 if x >= 1.0 - q else max(0.0, q - y) / ((q - y) + (1.0 - q - x))
+    """The largest p with p (1 - x) + (1 - p) y <= q, if y <= q."""
+    above, below = max(0.0, q - y), 1.0 - q - x
+    return above / (above + below) if below > 0.0 else 1.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -192,37 +195,36 @@ def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, flo
 
 
 @numba.njit(cache=True, nogil=True)
-def _crossing(outcomes: Outcomes, x: float, y: float, guess: float) -> tuple[float, float]:
-    """The q at which ln P reaches the target for given x and y, and its p; no bound exceeds it. 1 if there is none.
+def _crossing(outcomes: Outcomes, x: float, y: float, guess: float) -> float:
+    """The q at which ln P reaches the target for given x and y; the bound is not above it. 1 if there is none.
 
-    The root of -ln P is nearly linear in the log-odds of p: secants find its crossing.
+    The root of -ln P is nearly linear in the log-odds of p: secants find the crossing.
     """
-    goal, low, high = math.sqrt(-outcomes.target), -40.0, 40.0
-    guess = min(max(guess, 1e-12), 1 - 1e-12)
-    a, slope, last_a, last = math.log(guess / (1 - guess)), 0.0, 0.0, 0.0
-    for count in range(60):
+    p = min(max(_on_surface(guess, x, y), 1e-9), 1 - 1e-9)
+    goal, low, high, a = math.sqrt(-outcomes.target), -_FAR, _FAR, math.log(p / (1 - p))
+    last_a, last = a, 0.0
+    for _ in range(60):
         p = 1 / (1 + math.exp(-a))
         missing = math.sqrt(-log_chance(outcomes, p, x, y)) - goal
-        if abs(missing) < 1e-5 * goal:
-            break
+        if abs(missing) < 1e-4 * goal:
+            return p * (1 - x) + (1 - p) * y
         low, high = (a, high) if missing > 0 else (low, a)
-        slope = (last - missing) / (a - last_a) if count > 0 and a != last_a else 0.0
+        slope = (last - missing) / (a - last_a) if a != last_a else 0.0
         if slope <= 0.0:
             slope = math.sqrt(outcomes.n * p * (1 - p) / 2) + 1e-3
         last_a, last = a, missing
         a += min(3.0, max(-3.0, missing / slope))
         if not low < a < high:
             a = (low + high) / 2
-        if low > 36.0 or high - low < 1e-9:
+        if high - low < 1e-9 or low > _FAR - 1:
             break
-    p = 1 / (1 + math.exp(-a))
-    return (p * (1 - x) + (1 - p) * y, p) if low < 36.0 else (1.0, guess)
+    return p * (1 - x) + (1 - p) * y if high < _FAR else 1.0
 
 
 @numba.njit(cache=True, nogil=True)
-def _lowest_crossing(outcomes: Outcomes, box: Box, p: float, s: float, t: float, step: float) -> float:
+def _lowest_crossing(outcomes: Outcomes, box: Box, q: float, s: float, t: float, step: float) -> float:
     """The lowest crossing that a search with shrinking steps finds, from shares s and t of the box's sides on."""
-    best, p = _crossing(outcomes, _between(box.x_low, box.x_high, s), _between(box.y_low, box.y_high, t), p)
+    best = _crossing(outcomes, _between(box.x_low, box.x_high, s), _between(box.y_low, box.y_high, t), q)
     while step > 0.02:
         moved = False
         for ds, dt in ((step, 0.0), (-step, 0.0), (0.0, step), (0.0, -step)):
@@ -230,9 +232,9 @@ def _lowest_crossing(outcomes: Outcomes, box: Box, p: float, s: float, t: float,
             if (new_s == s and new_t == t) or (dt != 0.0 and outcomes.m0 == 0):
                 continue
             x, y = _between(box.x_low, box.x_high, new_s), _between(box.y_low, box.y_high, new_t)
-            found, new_p = _crossing(outcomes, x, y, p)
+            found = _crossing(outcomes, x, y, min(best, q))
             if found < best:
-                best, p, s, t, moved = found, new_p, new_s, new_t, True
+                best, s, t, moved = found, new_s, new_t, True
                 break
         if not moved:
             step /= 2
@@ -251,7 +253,7 @@ def _corner(outcomes: Outcomes, box: Box) -> float:
     low, high = box.x_low, box.x_high
     if log_chance(outcomes, 1.0, high, box.y_high) > outcomes.target:
         return 1.0 - high
-    for _ in range(30):
+    for _ in range(20):
         middle = (low + high) / 2
         if log_chance(outcomes, 1.0, middle, box.y_high) > outcomes.target:
             low = middle
@@ -261,15 +263,15 @@ def _corner(outcomes: Outcomes, box: Box) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def largest_covered(outcomes: Outcomes, box: Box, p: float, tolerance: float, step: float) -> float:
-    """A q on the grid that is proven not to exceed the bound, mostly at most `tolerance` below it; 0 if none is found."""
+def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float) -> float:
+    """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
     lowest, start_s, start_t = _corner(outcomes, box), 0.5, 0.5
     for s in (0.2, 0.5, 0.8):
         for t in (0.2, 0.5, 0.8):
-            crossing = _lowest_crossing(outcomes, box, p, s, t, 0.0)
+            crossing = _lowest_crossing(outcomes, box, guess, s, t, 0.0)
             if crossing < lowest:
                 lowest, start_s, start_t = crossing, s, t
-    lowest = min(lowest, _lowest_crossing(outcomes, box, p, start_s, start_t, 0.15))
+    lowest = min(lowest, _lowest_crossing(outcomes, box, lowest, start_s, start_t, 0.15))
     guess, back = lowest - tolerance, tolerance
     for _ in range(40):
         q = math.floor(guess / step) * step
@@ -280,7 +282,7 @@ def largest_covered(outcomes: Outcomes, box: Box, p: float, tolerance: float, st
             return q
         if found == _EXCEEDED:
             s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
-            guess = min(q, _lowest_crossing(outcomes, box, p, s, t, 0.1)) - tolerance
+            guess = min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)) - tolerance
         else:
             back *= 2
             guess = q - back

@@ -61,7 +61,9 @@ def _search(k: float, n: float, f: float, m1: float, g: float, m0: float, alpha:
     observed = statistic(ordering, k, f, g)
     fewest = fewest_votes(ordering, observed - _TIE, f_from, f_to, g_from, g_to)
     outcomes = Outcomes(fewest, f_from, g_from, int(n), int(m1), int(m0), target)
-    return float(largest_covered(outcomes, box, k / n, _TOLERANCE, 2.0 ** -grid_bits(m1)))
+    half_width = k / n * (1 - f / m1) + (1 - k / n) * (g / max(m0, 1)) - observed
+    tolerance = max(1e-6, min(_TOLERANCE, 0.015 * half_width))
+    return float(largest_covered(outcomes, box, observed, tolerance, 2.0 ** -grid_bits(m1)))
 
 
 @lru_cache(maxsize=64)
