@@ -4,6 +4,7 @@ Run with: pytest -m gpu
 """
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ import torch
 
 import recert
 from recert import Gaussian
+from recert.data import Dataset
 from recert.noise import Stream, on_torch
 from recert.noise.stream import NoisyRows, perturb
 from recert.sampling import Sampler, Work, collect
+from recert.training import train
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 GOLDEN = "0ab34ac0fa60b10d329a7ab08c021c62812167f7851be0083e0e6a57d8021d18"
@@ -96,3 +99,13 @@ def test_certify_and_recertify_on_the_device() -> None:
     assert "tf32_convolutions" in cache.manifest.numerics
     result = recert.recertify(changed, images(), cache, samples=500, reuse_threshold=1.0)
     assert result.lost.sum() < 0.05 * result.replayed.sum()
+
+
+@pytest.mark.parametrize("count", [300, 250])  # of batches of 64, the fourth is a whole one or the small last one
+def test_recorded_training_is_plain_training(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Dataset("noise", images(count), np.arange(count) % 10, np.arange(count))
+    options = {"epochs": 3, "batch_size": 64, "device": "cuda"}
+    recorded = train("cifar-resnet20", data, Gaussian(0.25), out=tmp_path / "recorded", **options)
+    monkeypatch.setattr("recert.training.step._STEPS_BEFORE_RECORDING", 1_000)
+    plain = train("cifar-resnet20", data, Gaussian(0.25), out=tmp_path / "plain", **options)
+    assert recorded.card.train_loss == pytest.approx(plain.card.train_loss, rel=0.02)

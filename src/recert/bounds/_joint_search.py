@@ -18,7 +18,8 @@ from recert.bounds._binomial_tails import Floats, Integers
 from recert.bounds._joint_chance import LOG_OF_ZERO, Outcomes, log_chance
 
 _DEPTH = 24  # the box is halved at most this often in each direction
-_MOST_CELLS = 1 << 14  # then the search steps back to a looser bound
+_MOST_CELLS = 1 << 13  # then the search steps back to a looser bound
+_MOST_TRIES = 16
 _MORE = 1 + 1e-6  # more than rounding takes away from a width
 _FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
@@ -272,18 +273,20 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
             if crossing < lowest:
                 lowest, start_s, start_t = crossing, s, t
     lowest = min(lowest, _lowest_crossing(outcomes, box, lowest, start_s, start_t, 0.15))
-    guess, back = lowest - tolerance, tolerance
-    for _ in range(40):
+    covered, uncovered, back = 0.0, lowest, tolerance
+    for _ in range(_MOST_TRIES):
+        guess = (covered + uncovered) / 2 if covered > 0.0 else uncovered - back
         q = math.floor(guess / step) * step
-        if q <= 0.0:
+        if q <= covered:
             break
         found, x, y = _is_covered(outcomes, q, box)
         if found == _COVERED:
-            return q
-        if found == _EXCEEDED:
-            s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
-            guess = min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)) - tolerance
+            covered = q
+            if uncovered - covered <= 2 * tolerance:
+                break
         else:
-            back *= 2
-            guess = q - back
-    return 0.0
+            uncovered, back = q, 3 * back
+            if found == _EXCEEDED:
+                s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
+                uncovered = max(covered, min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)))
+    return covered

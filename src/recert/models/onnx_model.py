@@ -52,7 +52,7 @@ class OnnxModel(nn.Module):
     def session(self) -> Any:
         """The onnxruntime session, made when it is first needed."""
         if self._session is None:
-            self._session = _open(self.data.cpu().numpy().tobytes(), self.threads or torch.get_num_threads())
+            self._session = open_session(self.data.cpu().numpy().tobytes(), self.threads or torch.get_num_threads())
         return self._session
 
     def forward(self, batch: Tensor) -> Tensor:
@@ -87,12 +87,16 @@ def read_onnx(path: Path) -> OnnxModel:
     return OnnxModel(_with_external_data(path) if _EXTERNAL in data else data)
 
 
-def _open(data: bytes, threads: int) -> Any:
+def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
+    """A session on the CPU; without fusing, every operator runs as the graph writes it."""
     runtime = _onnxruntime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # its own words on stderr would come beside ours
     options.use_deterministic_compute = True
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are also making noise
+    if not fused:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class for every cause and no common one

@@ -38,6 +38,7 @@ class RecordedStep(Step):
     def __init__(self, network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> None:
         super().__init__(network, optimizer, device)
         self._taken = 0
+        self._usual_shape = torch.Size()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
         self._images, self._labels = torch.empty(0), torch.empty(0)
@@ -45,15 +46,17 @@ class RecordedStep(Step):
     def take(self, images: Tensor, labels: Tensor, rate: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"].fill_(rate)
-        if self._graph is None and self._taken == _STEPS_BEFORE_RECORDING:
-            self._record(images, labels)
+        if self._taken == 0:
+            self._usual_shape = images.shape
         self._taken += 1
-        if self._graph is not None and images.shape == self._images.shape:
-            self._images.copy_(images)
-            self._labels.copy_(labels)
-            self._graph.replay()
-        else:
+        if self._taken <= _STEPS_BEFORE_RECORDING or images.shape != self._usual_shape:
             self._descend_aside(images, labels)
+            return
+        if self._graph is None:
+            self._graph = self._recorded(images, labels)
+        self._images.copy_(images)
+        self._labels.copy_(labels)
+        self._graph.replay()
 
     def _descend_aside(self, images: Tensor, labels: Tensor) -> None:
         """On a stream of its own, as a recording must be, and what comes before one."""
@@ -62,13 +65,14 @@ class RecordedStep(Step):
             self._descend(images, labels)
         torch.cuda.current_stream().wait_stream(self._stream)
 
-    def _record(self, images: Tensor, labels: Tensor) -> None:
+    def _recorded(self, images: Tensor, labels: Tensor) -> torch.cuda.CUDAGraph:
         """Recording computes nothing: the batch gives shapes alone."""
         self._images, self._labels = images.clone(), labels.clone()
         self.optimizer.zero_grad()  # so that the graph holds gradients of its own
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=self._stream):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream):
             self._descend(self._images, self._labels)
+        return graph
 
 
 def make_step(network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> Step:
