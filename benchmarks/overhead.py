@@ -28,7 +28,13 @@ def bare_seconds(model: torch.nn.Module, batch: torch.Tensor, batches: int) -> f
 def certify_seconds(model: torch.nn.Module, image: np.ndarray, samples: int, batch_size: int, seed: int) -> float:
     started = time.perf_counter()
     recert.certify(
-        model, image, noise=recert.Gaussian(0.5), samples=samples - 100, selection_samples=100, batch_size=batch_size, seed=seed
+        model,
+        image,
+        noise=recert.Gaussian(0.5),
+        samples=samples - 100,
+        selection_samples=100,
+        batch_size=batch_size,
+        seed=seed,
     )
     return time.perf_counter() - started
 

@@ -16,7 +16,9 @@ def test_radii_agree_with_art_within_the_sampling_error() -> None:
     """Both estimate each class probability from n votes: the gap of the two radii is that of two binomial samples."""
     n, sigma, alpha = 2_000, 0.5, 0.001
     model, data = load_model("digits").model, load_data("digits", count=25)
-    ours = recert.certify(model, data.inputs, noise=recert.Gaussian(sigma), samples=n, alpha=alpha, certificate="one-sided").certificates
+    ours = recert.certify(
+        model, data.inputs, noise=recert.Gaussian(sigma), samples=n, alpha=alpha, certificate="one-sided"
+    ).certificates
     art = smoothing.PyTorchRandomizedSmoothing(
         model=model, loss=torch.nn.CrossEntropyLoss(), input_shape=(1, 8, 8), nb_classes=10, scale=sigma, alpha=alpha,
         sample_size=100, device_type="cpu",

@@ -120,3 +120,30 @@ def test_predict_returns_classes_without_radii(cache: recert.Cache) -> None:
     assert result.outcome.tolist() == [Outcome.PREDICTED, Outcome.NOT_SIGNIFICANT]
     assert result.prediction.tolist() == [0, -1]
     assert result.radius.tolist() == [0, 0]
+
+
+def test_a_family_of_claims_shares_alpha(cache: recert.Cache) -> None:
+    """Bonferroni: each claim gets alpha / k, and the result says what holds jointly."""
+    votes = StoredVotes(np.ones((4, 1_000), np.int64), fresh=np.ones((4, 1_000), np.int64), classes=2)
+    alone = recert.recertify(votes, None, cache, samples=100, alpha=0.02, method="scratch-cached")
+    joint = recert.recertify(
+        votes, None, cache, samples=100, alpha=0.02, method="scratch-cached", family="bonferroni", family_size=5
+    )
+    single = recert.recertify(votes, None, cache, samples=100, alpha=0.004, method="scratch-cached")
+    assert joint.top_lower.tolist() == single.top_lower.tolist() != alone.top_lower.tolist()
+    assert "all 5 claims of the family hold together with probability at least 0.98" in joint.guarantee
+    every = recert.recertify(votes, None, cache, samples=100, alpha=0.02, method="scratch-cached", family="bonferroni")
+    assert every.settings.family == 4
+    with pytest.raises(ValueError, match="family='bonferroni' or None"):
+        recert.recertify(votes, None, cache, samples=100, family="holm")
+    base = np.ones((3, 200), np.int64)
+    certified = recert.certify(
+        StoredVotes(base, selection=base, classes=2),
+        None,
+        noise=Gaussian(1.0),
+        samples=200,
+        alpha=0.03,
+        family="bonferroni",
+    )
+    assert certified.certificates.settings.alpha == pytest.approx(0.01)
+    assert "all 3 claims" in certified.certificates.guarantee

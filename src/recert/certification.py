@@ -14,6 +14,7 @@ from recert.certificates.claims import outcome_column
 from recert.noise import Gaussian, Stream
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.sampling import ProgressCallback, StoredVotes, Work, collect, open_source
+from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
@@ -30,6 +31,8 @@ def certify(
     alpha: float = 0.001,
     seed: int = 0,
     certificate: str = "two-sided",
+    family: str | None = None,
+    family_size: int | None = None,
     store: str | os.PathLike[str] | None = None,
     allow_numerics: bool = False,
     batch_size: int | None = None,
@@ -44,10 +47,16 @@ def certify(
     within the radius. `selection_samples` votes choose the class, `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
+    With `family="bonferroni"` alpha is for all inputs together (or for `family_size` claims): each gets its share of it.
+
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
     """
+    members = family_members(
+        family, family_size, len(model) if isinstance(model, StoredVotes) else len(checked_inputs(inputs))
+    )
+    alpha = alpha / members
     check_settings(samples, selection_samples, alpha, certificate)
     if store is not None and identity is None and not isinstance(model, torch.nn.Module | StoredVotes):
         raise ValueError(
@@ -58,7 +67,7 @@ def certify(
     )
     wanted = Manifest(
         model=source.identity, noise=noise.spec, seed=seed, classes=source.classes, input_shape=source.input_shape,
-        selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate,
+        selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
         numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
     )  # fmt: skip
     cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
@@ -131,3 +140,15 @@ def check_settings(
             f"expected between {smallest} and {LARGEST_SAMPLE} samples at alpha = {alpha:g}, got {samples}; "
             f"with fewer than {smallest} every input abstains even if all votes agree"
         )
+
+
+def family_members(family: str | None, size: int | None, inputs: int) -> int:
+    """Over how many claims alpha is divided: 1 without a family, else the size given or one for every input."""
+    if family is None and size is None:
+        return 1
+    if family != "bonferroni":
+        raise ValueError(f"expected family='bonferroni' or None, got {family!r}")
+    members = inputs if size is None else size
+    if members < 1:
+        raise ValueError(f"expected a family of at least 1 claim, got {members}")
+    return members

@@ -1,14 +1,7 @@
-"""The ordering of outcomes behind `joint_lower`, and the chance of the outcomes at least as good as the observed one.
+"""How likely the outcomes behind `joint_lower` are: at a point, and at most over a cell.
 
 Letters of the mathematics: k of n cached votes are for the class, each with probability p; f of m1 replays lose it,
-each with probability x; g of m0 replays gain it, each with probability y.
-
-The ordering is the lower limit by the method of variance estimates recovery (Zou and Donner, 2008):
-    T = p (1 - x) + (1 - p) y - sqrt((1 - x - y)^2 w_p^2 + p^2 w_x^2 + (1 - p)^2 w_y^2)
-at the observed shares, with one-sided Clopper-Pearson half-widths w. Any ordering that is fixed beforehand is valid.
-This one is made to rise in k, fall in f and rise in g, as a norm changes by at most the changes of its parts:
-- w_p never rises with k and w_x never falls with f (running maxima);
-- outcomes with k / n < w_p, or with x + w_x > 1/2, rank below all others, and y is cut at 1/2: so w_x <= 1 - x - y.
+each with probability x; g of m0 replays gain it, each with probability y. q is the value of p (1 - x) + (1 - p) y.
 """
 
 import math
@@ -19,19 +12,10 @@ import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
 
+LOG_OF_ZERO = -1e9
 # What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
-LOG_OF_ZERO = -1e9
-
-
-class Ordering(NamedTuple):
-    """Half-widths of p for k = 0..n, of x for the f that rank, and of y for g = 0..m0; fewer than first_k rank last."""
-
-    of_votes: Floats
-    of_lost: Floats
-    of_gained: Floats
-    first_k: int
-    m1: int
+_MORE = 1 + 1e-6  # more than rounding takes away from a width
 
 
 class Outcomes(NamedTuple):
@@ -49,44 +33,17 @@ class Outcomes(NamedTuple):
     target: float
 
 
-@numba.njit(cache=True, nogil=True)
-def statistic(ordering: Ordering, k: int, f: int, g: int) -> float:
-    """T of an outcome that ranks."""
-    n, m0 = len(ordering.of_votes) - 1, len(ordering.of_gained) - 1
-    p, x = k / n, f / ordering.m1
-    y = min(g / m0, 0.5) if m0 > 0 else 0.0
-    slope = 1.0 - x - y
-    by_votes, by_lost = slope * ordering.of_votes[k], p * ordering.of_lost[f]
-    by_gained = (1.0 - p) * ordering.of_gained[g]
-    return y + p * slope - math.sqrt(by_votes * by_votes + by_lost * by_lost + by_gained * by_gained)
+class Cell(NamedTuple):
+    """A part of the box; at its corners ln P on the surface is 00 (low x, low y), 01 (low x, high y), 10 and 11."""
 
-
-@numba.njit(cache=True, nogil=True)
-def fewest_votes(ordering: Ordering, observed: float, f_from: int, f_to: int, g_from: int, g_to: int) -> Integers:
-    """The smallest k with T >= observed for each f and g of a table; n + 1 where there is none."""
-    n = len(ordering.of_votes) - 1
-    fewest = np.full((f_to - f_from + 1, g_to - g_from + 1), n + 1)
-    start = ordering.first_k
-    for f in range(f_from, min(f_to, len(ordering.of_lost) - 1) + 1):
-        k, last_step = start, 1
-        for g in range(g_to, g_from - 1, -1):  # k rises as f rises and as g falls: gallop up from the last k
-            k = max(k, fewest[f - f_from - 1, g - g_from] if f > f_from else k)
-            low, high, step = k, k, max(1, last_step)
-            while high <= n and statistic(ordering, high, f, g) < observed:
-                low, high, step = high + 1, min(high + step, n) if high < n else n + 1, 2 * step
-            while low < high:
-                middle = (low + high) // 2
-                if statistic(ordering, middle, f, g) >= observed:
-                    high = middle
-                else:
-                    low = middle + 1
-            last_step, k = low - k, low
-            fewest[f - f_from, g - g_from] = k
-            if g == g_to:
-                start = k
-            if k > n:
-                break
-    return fewest
+    x1: float
+    x2: float
+    y1: float
+    y2: float
+    v00: float
+    v01: float
+    v10: float
+    v11: float
 
 
 @numba.njit(cache=True, nogil=True)
@@ -183,3 +140,75 @@ def log_chance(outcomes: Outcomes, p: float, x: float, y: float) -> float:
             share += of_g[j] * tails[row[j] - first_k]
         total += of_f[i] * share
     return min(0.0, math.log(total) + _ROUNDING) if total > 0.0 else LOG_OF_ZERO
+
+
+@numba.njit(cache=True, nogil=True)
+def on_surface(q: float, x: float, y: float) -> float:
+    """The largest p with p (1 - x) + (1 - p) y <= q, if y <= q."""
+    above, below = max(0.0, q - y), 1.0 - q - x
+    return above / (above + below) if below > 0.0 else 1.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _largest_variance(low: float, high: float) -> float:
+    return 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
+
+
+@numba.njit(cache=True, nogil=True)
+def _log_odds_apart(low: float, high: float) -> float:
+    return math.log(high / low * ((1 - low) / (1 - high))) if 0.0 < low < high else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _lifted(value: float, lift: float, curvature: float) -> float:
+    """At least ln P where the log-odds of p are larger by `lift`; curvature >= n p (1 - p) on the way.
+
+    Hoelder's inequality: P'(E) <= P(E)^(1 - 1/r) E[(dP'/dP)^r]^(1/r), and the last factor is at most
+    exp(curvature lift^2 (r - 1) / 2); this is the best r.
+    """
+    root = max(0.0, math.sqrt(-value) - lift * math.sqrt(0.5 * curvature))
+    return -root * root
+
+
+@numba.njit(cache=True, nogil=True)
+def _peak(at_left: float, at_right: float, rise: float) -> float:
+    """The largest value between two ends of linear interpolation plus 4 t (1 - t) rise."""
+    difference = abs(at_left - at_right)
+    above = (4 * rise - difference) ** 2 / (16 * rise) if difference < 4 * rise else 0.0
+    return max(at_left, at_right) + above
+
+
+@numba.njit(cache=True, nogil=True)
+def bound_cell(outcomes: Outcomes, q: float, cell: Cell) -> tuple[float, float, float]:
+    """Upper bound on ln P on the surface over a cell, and about what the widths in x and in y add to it.
+
+    With log-odds (a, b, c) of (p, x, y), ln P = C(a, b, c) - n A(a) - m1 A(b) - m0 A(c), A(a) = ln(1 + e^a), with C
+    convex: the log of a sum of exponentials. On the surface a = ln(q - y) - ln(1 - q - x). Its second term is convex
+    in b, so below its chord; its first is concave in c, above its chord by at most `lift`. So each point of the
+    surface lies, up to lift, below the mean of the four corners with weights that are products, and P rises in a. C
+    is at most its mean over the corners, and A at least its own less the largest A'' / 2 times the variance.
+    From x = 0 there is no chord, but ln P rises by at most m1 ln(1 / (1 - x2)) from x2: the densities' ratio does.
+    From y = 0 neither, but P is at most its value at y2 with the larger p of y = 0.
+    """
+    x1, x2, y1, y2, v00, v01, v10, v11 = cell
+    apart, across_y = _log_odds_apart(y1, y2), math.log((q - y1) / (q - y2))
+    from_zero = y1 <= 0.0 < y2
+    lift = across_y if from_zero else y2 * q / (q - y2) ** 2 * apart**2 / 8
+    of_p = _largest_variance(on_surface(q, x1, y2), on_surface(q, x2, y1))
+    of_p = outcomes.n * (min(0.25, of_p * math.exp(lift)) if lift < 1.0 else 0.25)  # d ln p (1 - p) / da <= 1
+    if x1 <= 0.0:
+        v00, v01, in_x = v10, v11, outcomes.m1 * -math.log1p(-x2)
+    else:
+        across_x = math.log((1 - q - x1) / (1 - q - x2))
+        in_x = outcomes.m1 * _largest_variance(x1, x2) * _log_odds_apart(x1, x2) ** 2 / 8 + of_p * across_x**2 / 8
+    if from_zero:
+        v00, v10, in_y = v01, v11, 0.0
+    else:
+        in_y = outcomes.m0 * _largest_variance(y1, y2) * apart**2 / 8 + of_p * across_y**2 / 8
+    in_x, in_y, lift = in_x * _MORE, in_y * _MORE, lift * _MORE
+    top = max(max(v00, v01), max(v10, v11))
+    v00, v01 = _lifted(v00, lift, of_p), _lifted(v01, lift, of_p)
+    v10, v11 = _lifted(v10, lift, of_p), _lifted(v11, lift, of_p)
+    along_x = _peak(max(v00, v01), max(v10, v11), in_x) + in_y
+    along_y = _peak(max(v00, v10), max(v01, v11), in_y) + in_x
+    return min(along_x, along_y), in_x, in_y + _lifted(top, lift, of_p) - top

@@ -1,8 +1,8 @@
 """The compiled search behind `joint_lower`: the largest q that is proven not to exceed the bound.
 
-Letters as in `_joint_chance`; q = p (1 - x) + (1 - p) y is the probability to be bounded. E is the set of outcomes at
-least as good as the observed one. P(E) rises in p, falls in x and rises in y. To be proven is that it is at most the
-target wherever p (1 - x) + (1 - p) y <= q and (x, y) is in the box:
+Letters as in `_joint_chance`. The probability P of the outcomes at least as good as the observed one rises in p, falls
+in x and rises in y. To be proven is that it is at most the target wherever p (1 - x) + (1 - p) y <= q and (x, y) is in
+the box:
 - where x >= 1 - q, p may be anything, and P is at most its value at p = 1, x = 1 - q and the largest y;
 - where x < 1 - q and y > q there is no such p;
 - elsewhere p is at most its value on the surface, whose odds are (q - y) / (1 - q - x), and that is what is searched.
@@ -15,12 +15,12 @@ import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers
-from recert.bounds._joint_chance import LOG_OF_ZERO, Outcomes, log_chance
+from recert.bounds._joint_chance import LOG_OF_ZERO, Cell, Outcomes, bound_cell, log_chance, on_surface
 
 _DEPTH = 24  # the box is halved at most this often in each direction
-_MOST_CELLS = 1 << 13  # then the search steps back to a looser bound
-_MOST_TRIES = 16
-_MORE = 1 + 1e-6  # more than rounding takes away from a width
+_SIDE = 1 << _DEPTH
+_MOST_CELLS = 1 << 13  # then a looser bound is tried, but not more often than this:
+_MOST_TRIES = 12
 _FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
 
@@ -34,97 +34,12 @@ class Box(NamedTuple):
     y_high: float
 
 
-class Cell(NamedTuple):
-    """A part of the box; at its corners ln P on the surface is 00 (low x, low y), 01 (low x, high y), 10 and 11."""
-
-    x1: float
-    x2: float
-    y1: float
-    y2: float
-    v00: float
-    v01: float
-    v10: float
-    v11: float
-
-
 @numba.njit(cache=True, nogil=True)
 def _between(low: float, high: float, share: float) -> float:
     """From low at 0 to high at 1, closer together near both ends: the deviation of a binomial falls like a root."""
     if share <= 0.0 or share >= 1.0:
         return low if share <= 0.0 else high
     return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
-
-
-@numba.njit(cache=True, nogil=True)
-def _on_surface(q: float, x: float, y: float) -> float:
-    """The largest p with p (1 - x) + (1 - p) y <= q, if y <= q."""
-    above, below = max(0.0, q - y), 1.0 - q - x
-    return above / (above + below) if below > 0.0 else 1.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _largest_variance(low: float, high: float) -> float:
-    return 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
-
-
-@numba.njit(cache=True, nogil=True)
-def _lifted(value: float, lift: float, curvature: float) -> float:
-    """At least ln P where the log-odds of p are larger by `lift`; curvature >= n p (1 - p) on the way.
-
-    Hoelder's inequality: P'(E) <= P(E)^(1 - 1/r) E[(dP'/dP)^r]^(1/r), and the last factor is at most
-    exp(curvature lift^2 (r - 1) / 2); this is the best r.
-    """
-    root = max(0.0, math.sqrt(-value) - lift * math.sqrt(0.5 * curvature))
-    return -root * root
-
-
-@numba.njit(cache=True, nogil=True)
-def _peak(at_left: float, at_right: float, rise: float) -> float:
-    """The largest value between two ends of linear interpolation plus 4 t (1 - t) rise."""
-    difference = abs(at_left - at_right)
-    above = (4 * rise - difference) ** 2 / (16 * rise) if difference < 4 * rise else 0.0
-    return max(at_left, at_right) + above
-
-
-@numba.njit(cache=True, nogil=True)
-def _log_odds_apart(low: float, high: float) -> float:
-    return math.log(high / low * ((1 - low) / (1 - high))) if 0.0 < low < high else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _bound_cell(outcomes: Outcomes, q: float, cell: Cell) -> tuple[float, float, float]:
-    """Upper bound on ln P on the surface over a cell, and about what the widths in x and in y add to it.
-
-    With log-odds (a, b, c) of (p, x, y), ln P = C(a, b, c) - n A(a) - m1 A(b) - m0 A(c), A(a) = ln(1 + e^a), with C
-    convex: the log of a sum of exponentials. On the surface a = ln(q - y) - ln(1 - q - x). Its second term is convex
-    in b, so below its chord; its first is concave in c, above its chord by at most `lift`. So each point of the
-    surface lies, up to lift, below the mean of the four corners with weights that are products, and P rises in a. C
-    is at most its mean over the corners, and A at least its own less the largest A'' / 2 times the variance.
-    From x = 0 there is no chord, but ln P rises by at most m1 ln(1 / (1 - x2)) from x2: the densities' ratio does.
-    From y = 0 neither, but P is at most its value at y2 with the larger p of y = 0.
-    """
-    x1, x2, y1, y2, v00, v01, v10, v11 = cell
-    apart, across_y = _log_odds_apart(y1, y2), math.log((q - y1) / (q - y2))
-    from_zero = y1 <= 0.0 < y2
-    lift = across_y if from_zero else y2 * q / (q - y2) ** 2 * apart**2 / 8
-    of_p = _largest_variance(_on_surface(q, x1, y2), _on_surface(q, x2, y1))
-    of_p = outcomes.n * (min(0.25, of_p * math.exp(lift)) if lift < 1.0 else 0.25)  # d ln p (1 - p) / da <= 1
-    if x1 <= 0.0:
-        v00, v01, in_x = v10, v11, outcomes.m1 * -math.log1p(-x2)
-    else:
-        across_x = math.log((1 - q - x1) / (1 - q - x2))
-        in_x = outcomes.m1 * _largest_variance(x1, x2) * _log_odds_apart(x1, x2) ** 2 / 8 + of_p * across_x**2 / 8
-    if from_zero:
-        v00, v10, in_y = v01, v11, 0.0
-    else:
-        in_y = outcomes.m0 * _largest_variance(y1, y2) * apart**2 / 8 + of_p * across_y**2 / 8
-    in_x, in_y, lift = in_x * _MORE, in_y * _MORE, lift * _MORE
-    top = max(max(v00, v01), max(v10, v11))
-    v00, v01 = _lifted(v00, lift, of_p), _lifted(v01, lift, of_p)
-    v10, v11 = _lifted(v10, lift, of_p), _lifted(v11, lift, of_p)
-    along_x = _peak(max(v00, v01), max(v10, v11), in_x) + in_y
-    along_y = _peak(max(v00, v10), max(v01, v11), in_y) + in_x
-    return min(along_x, along_y), in_x, in_y + _lifted(top, lift, of_p) - top
 
 
 @numba.njit(cache=True, nogil=True)
@@ -135,7 +50,7 @@ def _at_node(outcomes: Outcomes, q: float, x: float, y: float, key: int, keys: I
     slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
     while keys[slot] != key:
         if keys[slot] == 0:
-            keys[slot], values[slot] = key, log_chance(outcomes, _on_surface(q, x, y), x, y)
+            keys[slot], values[slot] = key, log_chance(outcomes, on_surface(q, x, y), x, y)
             break
         slot = (slot + 1) & (len(keys) - 1)
     return float(values[slot])
@@ -147,52 +62,54 @@ def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, flo
 
     Cuts the box into halves, across the side that adds more to the bound, until every cell is proven.
     """
-    if box.x_high >= 1.0 - q:
-        if log_chance(outcomes, 1.0, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target:
-            return _UNDECIDED, box.x_high, box.y_high
-        box = Box(box.x_low, 1.0 - q, box.y_low, box.y_high)
+    if box.x_high >= 1.0 - q and log_chance(outcomes, 1.0, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target:
+        return _UNDECIDED, box.x_high, box.y_high
     if box.x_low >= 1.0 - q or box.y_low >= q:
         return _COVERED, box.x_low, box.y_low
-    box = Box(box.x_low, box.x_high, box.y_low, min(box.y_high, q))
+    box = Box(box.x_low, min(box.x_high, 1.0 - q), box.y_low, min(box.y_high, q))
     keys, values = np.zeros(4 * _MOST_CELLS, np.int64), np.empty(4 * _MOST_CELLS)
     stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
-    side, depth, x1, y1 = 1 << _DEPTH, 1, box.x_low, box.y_low
-    stack[0, 1], stack[0, 3] = side, side if outcomes.m0 > 0 else 0
+    depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
     for _ in range(_MOST_CELLS):
-        depth -= 1
-        i1, i2, j1, j2 = stack[depth]
-        x1, x2 = _between(box.x_low, box.x_high, i1 / side), _between(box.x_low, box.x_high, i2 / side)
-        y1, y2 = _between(box.y_low, box.y_high, j1 / side), _between(box.y_low, box.y_high, j2 / side)
+        if depth == 0:
+            return _COVERED, box.x_low, box.y_low
+        i1, i2, j1, j2 = stack[depth - 1]
+        x1, x2 = _between(box.x_low, box.x_high, i1 / _SIDE), _between(box.x_low, box.x_high, i2 / _SIDE)
+        y1, y2 = _between(box.y_low, box.y_high, j1 / _SIDE), _between(box.y_low, box.y_high, j2 / _SIDE)
         if x2 >= 1.0 - q or y2 >= q:
             # No chord here, but P is at most its value at the largest p, the smallest x and the largest y.
-            p = _on_surface(q, x2, y1)
+            p = on_surface(q, x2, y1)
             bound = log_chance(outcomes, p, x1, y2)
-            in_x, in_y = p - _on_surface(q, x1, y1), p - _on_surface(q, x2, y2)
+            in_x, in_y = p - on_surface(q, x1, y1), p - on_surface(q, x2, y2)
         else:
             v00 = _at_node(outcomes, q, x1, y1, (i1 << 32) + j1 + 1, keys, values)
             v01 = _at_node(outcomes, q, x1, y2, (i1 << 32) + j2 + 1, keys, values)
             v10 = _at_node(outcomes, q, x2, y1, (i2 << 32) + j1 + 1, keys, values)
             v11 = _at_node(outcomes, q, x2, y2, (i2 << 32) + j2 + 1, keys, values)
-            if max(max(v00, v01), max(v10, v11)) > outcomes.target:
-                return (
-                    _EXCEEDED,
-                    x1 if max(v00, v01) > outcomes.target else x2,
-                    y1 if max(v00, v10) > outcomes.target else y2,
-                )
-            bound, in_x, in_y = _bound_cell(outcomes, q, Cell(x1, x2, y1, y2, v00, v01, v10, v11))
-        if bound > outcomes.target:
-            in_x_only = j2 - j1 <= 1
-            if i2 - i1 <= 1 and in_x_only:
-                break
-            i, j = (i1 + i2) // 2, (j1 + j2) // 2
-            if in_x_only or (in_x >= in_y and i2 - i1 > 1):
-                stack[depth, :], stack[depth + 1, :] = (i1, i, j1, j2), (i, i2, j1, j2)
-            else:
-                stack[depth, :], stack[depth + 1, :] = (i1, i2, j1, j), (i1, i2, j, j2)
-            depth += 2
-        elif depth == 0:
-            return _COVERED, x1, y1
-    return _UNDECIDED, x1, y1
+            for v, x, y in ((v00, x1, y1), (v01, x1, y2), (v10, x2, y1), (v11, x2, y2)):
+                if v > outcomes.target:
+                    return _EXCEEDED, x, y
+            bound, in_x, in_y = bound_cell(outcomes, q, Cell(x1, x2, y1, y2, v00, v01, v10, v11))
+        depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, in_x >= in_y)
+        if depth < 0:
+            break
+    return _UNDECIDED, box.x_low, box.y_low
+
+
+@numba.njit(cache=True, nogil=True)
+def _halve(stack: Integers, depth: int, across_x: bool) -> int:
+    """Replace the last cell by its halves; the new depth, or -1 if it is too small."""
+    i1, i2, j1, j2 = stack[depth - 1]
+    i, j = (i1 + i2) // 2, (j1 + j2) // 2
+    if i1 < i and (across_x or j == j1):
+        stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, i2, j1, j2
+        stack[depth - 1, 1] = i
+    elif j1 < j:
+        stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i1, i2, j, j2
+        stack[depth - 1, 3] = j
+    else:
+        return -1
+    return depth + 1
 
 
 @numba.njit(cache=True, nogil=True)
@@ -201,7 +118,7 @@ def _crossing(outcomes: Outcomes, x: float, y: float, guess: float) -> float:
 
     The root of -ln P is nearly linear in the log-odds of p: secants find the crossing.
     """
-    p = min(max(_on_surface(guess, x, y), 1e-9), 1 - 1e-9)
+    p = min(max(on_surface(guess, x, y), 1e-9), 1 - 1e-9)
     goal, low, high, a = math.sqrt(-outcomes.target), -_FAR, _FAR, math.log(p / (1 - p))
     last_a, last = a, 0.0
     for _ in range(60):

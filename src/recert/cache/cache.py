@@ -137,7 +137,7 @@ class Cache:
         return Settings(
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
             noise=m.noise, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
-            model=asdict(m.model), numerics=m.numerics, looks=m.looks,
+            model=asdict(m.model), numerics=m.numerics, looks=m.looks, family=m.family,
         )  # fmt: skip
 
     def counts(self, stream: Stream) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ class Manifest:
     samples: int
     alpha: float
     certificate: str
+    family: int
     numerics: dict[str, str]
     inputs: tuple[str, ...] = ()
     looks: tuple[int, ...] = ()
@@ -93,6 +94,7 @@ class Manifest:
             selection_samples=other.selection_samples,
             alpha=other.alpha,
             certificate=other.certificate,
+            family=other.family,
             numerics=mixed_numerics(self.numerics, other.numerics),
             inputs=tuple(dict.fromkeys(self.inputs + other.inputs)),
             looks=(*self.looks, other.samples) if grown else self.looks,

@@ -41,6 +41,8 @@ class Settings:
     model: dict[str, str]
     numerics: dict[str, str]
     looks: tuple[int, ...] = ()
+    family: int = 1
+    """Claims that are to hold together: alpha and error are what each of them was given of the whole."""
 
     @property
     def guarantee(self) -> str:
@@ -49,6 +51,11 @@ class Settings:
             f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
         )
+        if self.family > 1:
+            text += (
+                f" Bonferroni: all {self.family} claims of the family hold together with probability at least "
+                f"{1 - self.family * self.error:g}."
+            )
         if len(self.looks) > 1:
             text += (
                 f" The votes were extended after an earlier look (n = {', '.join(map(str, self.looks))}): each look holds on "

@@ -31,6 +31,7 @@ class Task:
     selection_samples: int = 100
     reuse_threshold: float = 0.99
     irs_form: str = "paper"
+    family: int = 1
     progress: ProgressCallback | None = None
 
     @property
@@ -79,4 +80,5 @@ class Task:
             samples=self.samples,
             model=asdict(self.source.identity),
             numerics=self.source.numerics,
+            family=self.family,
         )

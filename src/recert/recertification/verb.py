@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from recert.cache import Cache
 from recert.certificates import Certificates
-from recert.certification import check_settings
+from recert.certification import check_settings, family_members
 from recert.planning import parse_plan
 from recert.recertification.methods import METHODS, run
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
+from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
 
@@ -27,6 +28,8 @@ def recertify(
     method: str = "auto",
     plan: str | None = None,
     certificate: str | None = None,
+    family: str | None = None,
+    family_size: int | None = None,
     reuse_threshold: float = 0.99,
     irs_form: str = "paper",
     selection_samples: int = 100,
@@ -59,12 +62,18 @@ def recertify(
     series and paired. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
-    `alpha` is the total error probability per input; by default twice the cache's, as in the paper. The modified model
+    `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
+    `family="bonferroni"` it is that of all inputs together, or of `family_size` claims: for k models on N inputs, k * N, with
+    k counting every model that could have been reported. The modified model
     must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
-    alpha = 2 * manifest.alpha if alpha is None else alpha
+    inputs_here = (
+        len(model.digests) if isinstance(model, StoredVotes | RememberingSource) else len(checked_inputs(inputs))
+    )
+    members = family_members(family, family_size, inputs_here)
+    alpha = 2 * manifest.alpha if alpha is None else alpha / members
     if method not in METHODS:
         raise ValueError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}")
     if irs_form not in ("paper", "exact"):
@@ -85,7 +94,7 @@ def recertify(
     task = Task(
         source=source, positions=np.array(list(first.values())), cache=cache.about(source.digests).about(list(first)),
         samples=samples, alpha=alpha, certificate=certificate, objective=objective, selection_samples=selection_samples,
-        reuse_threshold=reuse_threshold, irs_form=irs_form, progress=progress,
+        reuse_threshold=reuse_threshold, irs_form=irs_form, family=members, progress=progress,
     )  # fmt: skip
     row = {digest: i for i, digest in enumerate(first)}
     return run(task, method).take([row[digest] for digest in source.digests])
