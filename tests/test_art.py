@@ -23,7 +23,7 @@ def test_radii_agree_with_art_within_the_sampling_error() -> None:
         model=model, loss=torch.nn.CrossEntropyLoss(), input_shape=(1, 8, 8), nb_classes=10, scale=sigma, alpha=alpha,
         sample_size=100, device_type="cpu",
     )  # fmt: skip
-    np.random.seed(0)  # ART draws from numpy's global generator
+    np.random.seed(0)  # noqa: NPY002 ART draws from numpy's global generator
     predictions, radii = art.certify(data.inputs, n=n, batch_size=500)
     both = ours.certified & (predictions >= 0)
     assert both.sum() >= 15

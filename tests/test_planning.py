@@ -119,6 +119,16 @@ def test_the_plan_is_deterministic_and_blind_to_an_inputs_own_estimation_votes()
     assert pilot_or_same.replayed[row] == reference.replayed[row]
 
 
+def test_an_input_that_the_plan_leaves_out_says_so() -> None:
+    base, changed, _ = votes_of(1)
+    cache = recert.certify(base, None, noise=Gaussian(0.5), samples=3_000)
+    result = recert.recertify(changed, None, cache, samples=15)
+    left_out = result.outcome == "left-out-by-plan"
+    assert 0 < left_out.mean() < 1
+    assert (result.forward_passes[left_out] == 0).all()
+    assert (result.outcome[~cache.certify(alpha=0.002).certified] == "not-certified-before").all()
+
+
 def test_the_plan_beats_uniform_on_real_votes(test_data: Path) -> None:
     real = np.load(test_data / "votes_r20_s0.5.npz")
 

@@ -124,7 +124,8 @@ def _widths_of_gained(m0: int, level: float) -> Floats:
     if m0 == 0:
         return np.zeros(1)
     lower = np.maximum.accumulate(_lower_table(m0, level))
-    return np.maximum(0.0, np.minimum(np.arange(m0 + 1) / m0, 0.5) - lower)
+    widths: Floats = np.maximum(0.0, np.minimum(np.arange(m0 + 1) / m0, 0.5) - lower)
+    return widths
 
 
 def _half_widths(trials: int, level: float) -> Floats:

@@ -11,6 +11,7 @@ class Outcome(StrEnum):
     NO_MAJORITY = "no-majority"
     RUNNER_UP_TOO_CLOSE = "runner-up-too-close"
     NOT_CERTIFIED_BEFORE = "not-certified-before"
+    LEFT_OUT_BY_PLAN = "left-out-by-plan"
     TRANSFER_TOO_WEAK = "transfer-too-weak"
     NOT_SIGNIFICANT = "not-significant"
 
@@ -36,6 +37,9 @@ _EXPLANATIONS = {
     Outcome.NOT_CERTIFIED_BEFORE: (
         "The original model abstained here, so there is nothing to transfer and no sample was spent. "
         "Certify this input from scratch if you need it."
+    ),
+    Outcome.LEFT_OUT_BY_PLAN: (
+        "The budget was spent on other inputs, where it was expected to buy more. More samples help, or plan='uniform'."
     ),
     Outcome.TRANSFER_TOO_WEAK: (
         "After allowing for the votes that the modification may have flipped, no majority is left. "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.certificates import Certificates
+from recert.certificates import Certificates, Outcome
 from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
 from recert.recertification.irs import irs_radius, proved_error, run_irs, split_alpha
 from recert.recertification.ledger import Ledger
@@ -84,7 +84,10 @@ def run(task: Task, method: str) -> Certificates:
 def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, all_rows: Ints, *, flips: float) -> None:
     """Plan for all rows, so that the budget is shared fairly, and carry the plan out for some of them."""
     choice = _plan(task, ledger.method[0] if len(ledger.method) else "", options, all_rows, flips)
-    here = np.isin(all_rows, rows) & (choice.passes > 0)
+    mine_to_do = np.isin(all_rows, rows)
+    here = mine_to_do & (choice.passes > 0)
+    ledger.otherwise[all_rows[mine_to_do]] = Outcome.LEFT_OUT_BY_PLAN.value
+    ledger.otherwise[all_rows[here]] = Outcome.TRANSFER_TOO_WEAK.value  # also where the cache has too few such noises
     for number, option in enumerate(options):
         mine = here & (choice.option == number)
         if mine.any():
