@@ -17,7 +17,7 @@ from recert.radius import one_sided_radius
 
 HERE = Path(__file__).parent / "pictures"
 STYLES = {
-    "from scratch": ("0.45", "-", "o"), "irs (the paper)": ("tab:orange", "--", "s"), "series": ("tab:blue", "-.", "^"),
+    "from scratch": ("0.45", "-", "o"), "irs (the paper)": ("tab:orange", "--", "s"), "irs (the paper, one-sided)": ("tab:orange", "--", "s"), "series": ("tab:blue", "-.", "^"),
     "paired": ("tab:purple", ":", "v"), "joint": ("tab:green", "-", "D"), "auto, planned": ("tab:green", "-", "D"),
 }  # fmt: skip
 
@@ -56,7 +56,7 @@ def digits() -> None:
     paper = compare(int8, data.inputs, one, data.labels, budgets=budgets, baseline_budgets=budgets[:2], methods=["irs"])
     for name, curve in (
         ("from scratch", ours["scratch"]),
-        ("irs (the paper)", paper["irs"]),
+        ("irs (the paper, one-sided)", paper["irs"]),
         ("auto, planned", ours["auto"]),
     ):
         line(axes, name, np.array(curve.passes), np.array(curve.radii))
@@ -95,7 +95,7 @@ def bound_curves() -> None:
             xlabel="forward passes on the modified network",
             ylabel="lower bound on its vote (truth: .8)",
         )
-        axes.set_title(f"cache of {n:,} votes, {h:.2%} of votes lost and as many gained", fontsize=10)
+        axes.set_title(f"{n:,} cached votes; {h:.2%} of them lost, as many gained", fontsize=9)
     panels[0].legend(frameon=False, loc="lower right")
     finish(figure, "bound-against-replays")
 

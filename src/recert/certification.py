@@ -27,7 +27,7 @@ def certify(
     *,
     noise: Gaussian,
     samples: int = 100_000,
-    selection_samples: int = 100,
+    selection_samples: int | None = None,
     alpha: float = 0.001,
     seed: int = 0,
     certificate: str = "two-sided",
@@ -44,7 +44,8 @@ def certify(
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
-    within the radius. `selection_samples` votes choose the class, `samples` other votes bound its probability and, with
+    within the radius. `selection_samples` votes choose the class (100 unless told; up to
+    500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
     With `family="bonferroni"` alpha is for all inputs together (or for `family_size` claims): each gets its share of it.
@@ -57,6 +58,8 @@ def certify(
         family, family_size, len(model) if isinstance(model, StoredVotes) else len(checked_inputs(inputs))
     )
     alpha = alpha / members
+    if selection_samples is None:
+        selection_samples = _usual_selection_samples(samples, store)
     check_settings(samples, selection_samples, alpha, certificate)
     if store is not None and identity is None and not isinstance(model, torch.nn.Module | StoredVotes):
         raise ValueError(
@@ -79,6 +82,13 @@ def certify(
             writer.add(source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds)
         cache.record_numerics(source.numerics)
     return cache
+
+
+def _usual_selection_samples(samples: int, store: str | os.PathLike[str] | None) -> int:
+    """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
+    if store is None:
+        return 100
+    return Cache.selection_samples_at(store) or int(np.clip(samples // 20, 100, 500))
 
 
 def predict(

@@ -55,7 +55,7 @@ def largest_chance(good, q, box, points=40):
 
     Each grid is centred on the best point of the one before, and finer.
     """
-    n, m1, m0 = (length - 1 for length in good.shape)
+    n, m0 = good.shape[0] - 1, good.shape[2] - 1
     fewest = np.where(good.any(axis=0), good.argmax(axis=0), n + 1)
     assert np.array_equal(good, np.arange(n + 1)[:, None, None] >= fewest)
     largest, best, spread = 0.0, np.array([0.5, 0.5]), 0.5
@@ -157,7 +157,7 @@ def test_exact_coverage(n, m1, m0, alpha):
 @pytest.mark.parametrize(("p", "x", "y"), [(0.9, 0.004, 0.03), (0.995, 0.01, 0.2), (0.6, 0.1, 0.1)])
 def test_seeded_coverage_at_sizes_in_use(p, x, y):
     rng = np.random.default_rng(11)
-    n, m1, m0, alpha, draws = 2_000, 160, 40, 0.05, 1_200
+    n, m1, m0, alpha, draws = 2_000, 160, 40, 0.05, 1_000
     k, f, g = rng.binomial(n, p, size=draws), rng.binomial(m1, x, size=draws), rng.binomial(m0, y, size=draws)
     misses = int((joint_lower(k, n, f, m1, g, m0, alpha) > p * (1 - x) + (1 - p) * y).sum())
     assert misses <= stats.binom.isf(1e-6, draws, alpha)
@@ -233,3 +233,8 @@ def test_chance_is_an_upper_bound_and_tight(n, m1, m0):
         found = log_chance(Outcomes(fewest, 0, 0, n, m1, m0, math.log(0.002)), p, x, y)
         assert math.log(exact + missing * 0.999) - 1e-10 <= found
         assert found <= math.log(exact + 3 * missing + 4e-4 * (exact + 0.002)) + 1e-8
+
+
+def test_chance_stays_an_upper_bound_where_it_underflows():
+    outcomes = Outcomes(np.full((21, 1), 400, np.int64), 0, 0, 400, 20, 0, math.log(0.002))
+    assert log_chance(outcomes, 0.15, 0.01, 0.0) >= 400 * math.log(0.15)  # -759: not a number that exp can take

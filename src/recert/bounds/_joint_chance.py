@@ -12,7 +12,8 @@ import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
 
-LOG_OF_ZERO = -1e9
+# No log-probability is given below this: chords need upper bounds also where probabilities underflow.
+LOWEST = -690.0
 # What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
 _MORE = 1 + 1e-6  # more than rounding takes away from a width
@@ -139,7 +140,7 @@ def log_chance(outcomes: Outcomes, p: float, x: float, y: float) -> float:
         for j in range(some, sure):
             share += of_g[j] * tails[row[j] - first_k]
         total += of_f[i] * share
-    return min(0.0, math.log(total) + _ROUNDING) if total > 0.0 else LOG_OF_ZERO
+    return max(LOWEST, min(0.0, math.log(total) + _ROUNDING)) if total > 0.0 else LOWEST
 
 
 @numba.njit(cache=True, nogil=True)

@@ -15,11 +15,11 @@ import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers
-from recert.bounds._joint_chance import LOG_OF_ZERO, Cell, Outcomes, bound_cell, log_chance, on_surface
+from recert.bounds._joint_chance import LOWEST, Cell, Outcomes, bound_cell, log_chance, on_surface
 
 _DEPTH = 24  # the box is halved at most this often in each direction
 _SIDE = 1 << _DEPTH
-_MOST_CELLS = 1 << 13  # then a looser bound is tried, but not more often than this:
+_MOST_CELLS = 1 << 15  # then a looser bound is tried; a quarter where each costs much
 _MOST_TRIES = 12
 _FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
@@ -44,9 +44,9 @@ def _between(low: float, high: float, share: float) -> float:
 
 @numba.njit(cache=True, nogil=True)
 def _at_node(outcomes: Outcomes, q: float, x: float, y: float, key: int, keys: Integers, values: Floats) -> float:
-    """ln P on the surface, computed once; as good as nothing where cells do without it."""
+    """ln P on the surface, computed once; a value that does not count where cells do without it."""
     if x <= 0.0 or (y <= 0.0 and outcomes.m0 > 0):
-        return LOG_OF_ZERO
+        return LOWEST
     slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
     while keys[slot] != key:
         if keys[slot] == 0:
@@ -67,10 +67,11 @@ def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, flo
     if box.x_low >= 1.0 - q or box.y_low >= q:
         return _COVERED, box.x_low, box.y_low
     box = Box(box.x_low, min(box.x_high, 1.0 - q), box.y_low, min(box.y_high, q))
-    keys, values = np.zeros(4 * _MOST_CELLS, np.int64), np.empty(4 * _MOST_CELLS)
+    most_cells = _MOST_CELLS if outcomes.fewest.size < 1 << 12 else _MOST_CELLS // 4
+    keys, values = np.zeros(4 * most_cells, np.int64), np.empty(4 * most_cells)
     stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
     depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
-    for _ in range(_MOST_CELLS):
+    for _ in range(most_cells):
         if depth == 0:
             return _COVERED, box.x_low, box.y_low
         i1, i2, j1, j2 = stack[depth - 1]
@@ -203,7 +204,9 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
                 break
         else:
             uncovered, back = q, 3 * back
-            if found == _EXCEEDED:
+            if found == _UNDECIDED:
+                tolerance *= 3
+            else:
                 s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
                 uncovered = max(covered, min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)))
     return covered

@@ -68,6 +68,14 @@ class Cache:
         cache.digests = tuple(digests)
         return cache
 
+    @staticmethod
+    def selection_samples_at(store: str | os.PathLike[str]) -> int | None:
+        """How many selection votes per input the cache at `store` is made with; None if there is no cache."""
+        directory = Directory(store)
+        if MANIFEST not in directory.names():
+            return None
+        return Manifest.from_json(directory.read(MANIFEST)).selection_samples
+
     def missing(self) -> list[tuple[str, Stream, range]]:
         """Votes that are still to be drawn: (input, stream, sample range), each input once."""
         return [

@@ -30,7 +30,9 @@ def certify(
     data: o.Data,
     noise: o.Noise = "gaussian:0.5",
     samples: Annotated[int, typer.Option(help="Votes that bound, per input.")] = 100_000,
-    selection_samples: Annotated[int, typer.Option(help="Votes that choose the class, per input.")] = 100,
+    selection_samples: Annotated[
+        int | None, typer.Option(help="Votes that choose the class, per input; up to 500 if not given.")
+    ] = None,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     store: Annotated[
@@ -66,7 +68,7 @@ def certify(
     network = load_network(model, device=device, trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
     store = store or default_store(model, noise)
-    passes = len(dataset.inputs) * (samples + selection_samples)
+    passes = len(dataset.inputs) * (samples + (selection_samples or 500))
     if dry_run:
         _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
         return
