@@ -47,7 +47,7 @@ def speedups(path: str, certificate: str, selection_samples: int) -> list[dict[s
         stored(data["fp32"]), None, noise=recert.Gaussian(0.5), samples=SAMPLES, alpha=0.001,
         selection_samples=selection_samples, certificate=certificate,
     )  # fmt: skip
-    methods = [(m, p) for m in ("irs", "series", "paired", "auto") for p in ("uniform", "acr")]
+    methods = [(m, p) for m in ("irs", "series", "paired", "joint", "auto") for p in ("uniform", "acr")]
     if certificate == "two-sided":
         methods = methods[2:]
     rows = []

@@ -127,7 +127,14 @@ def test_recertify_by_irs(probability: float, angle: float, height: float, alpha
     assert_covered(misses(result, modified, x), result.settings.error)
 
 
-OUR_WAYS = [("series", "uniform"), ("series", "acr"), ("paired", "uniform"), ("auto", "acr"), ("auto", "accuracy:0.3")]
+OUR_WAYS = [
+    ("series", "uniform"),
+    ("series", "acr"),
+    ("paired", "uniform"),
+    ("joint", "acr"),
+    ("auto", "acr"),
+    ("auto", "accuracy:0.3"),
+]
 
 
 @pytest.mark.parametrize(("method", "plan"), OUR_WAYS)
@@ -147,7 +154,7 @@ def test_recertify_our_way(probability: float, angle: float, height: float, meth
         assert_covered(misses(result, modified, x), alpha)
 
 
-@pytest.mark.parametrize("method", ["series", "paired", "auto"])
+@pytest.mark.parametrize("method", ["series", "paired", "joint", "auto"])
 @pytest.mark.parametrize("shift", [0.0, 0.05, -0.05])
 def test_recertify_with_the_runner_up_holds_jointly(shift: float, method: str) -> None:
     """Three classes, none with half of the votes; the modified model moves one border."""

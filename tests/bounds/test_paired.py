@@ -173,3 +173,10 @@ def test_broadcasts_and_gives_floats_for_scalars():
 def test_refuses_impossible_counts(counts):
     with pytest.raises(ValueError, match="expected"):
         paired_lower(*counts, 0.01)
+
+
+@pytest.mark.parametrize(
+    "counts", [(1, 1, 100, 272, 0, 4, 1e-12), (1, 2, 615, 1714, 0, 14, 1e-9), (1, 1, 102, 1162, 0, 800, 1e-9)]
+)
+def test_tails_that_underflow_claim_nothing(counts: tuple[float, ...]) -> None:
+    assert paired_lower(*counts) == 0.0

@@ -14,7 +14,7 @@ from recert.bounds._binomial_tails import Floats, Integers, point_probability, r
 
 # What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
-_LOG_OF_ZERO = -1e9
+_LOG_OF_ZERO = -690.0  # what underflows is below this, and an upper bound must not be lower than the truth
 
 
 class Outcomes(NamedTuple):

@@ -18,7 +18,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     most a few units in the last place below what scipy gives for it.
 
     >>> round(clopper_pearson_lower(99_500, 100_000, 0.001), 6)
-    0.994266
+    0.994272
     >>> clopper_pearson_lower(0, 10, 0.05)
     0.0
     """

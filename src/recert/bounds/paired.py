@@ -82,5 +82,8 @@ def _search(budget: float, *of_votes: float) -> float:
     if y.j == y.m:  # nothing was kept, or nothing replayed: everything may be lost
         return 0.0
     steps = 2.0 ** grid_bits(y.m)
-    loss = float(largest_loss(Region(float(budget), x, y, z), 0.25 / steps)) + 4 * _ROOM
+    try:
+        loss = float(largest_loss(Region(float(budget), x, y, z), 0.25 / steps)) + 4 * _ROOM
+    except ZeroDivisionError:  # a tail below the smallest double, as with a single vote at alpha = 1e-12: claim nothing
+        return 0.0
     return max(0.0, math.floor((1.0 - loss) * steps) / steps)

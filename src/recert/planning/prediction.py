@@ -16,7 +16,7 @@ from recert import bounds
 Floats = NDArray[np.float64]
 
 _PROBABILITIES = np.concatenate(
-    [np.linspace(logit(0.05), logit(0.99), 24), np.linspace(logit(0.992), logit(1 - 2e-6), 12)]
+    [np.linspace(logit(0.05), logit(0.99), 18), np.linspace(logit(0.993), logit(1 - 2e-6), 8)]
 )
 _OTHER_SHARES = np.array([0.0, 0.1, 0.25, 0.5])
 
@@ -57,15 +57,22 @@ def _place(value: Floats, grid: Floats) -> tuple[NDArray[np.int64], Floats]:
     return left, np.clip((value - grid[left]) / (grid[left + 1] - grid[left]), 0.0, 1.0)
 
 
-def passes_grid(largest: int) -> Floats:
-    """Numbers of forward passes at which bounds are tabulated, about 12% apart."""
-    return np.unique(np.round(np.geomspace(8, max(largest, 9), 1 + int(np.log(max(largest, 9) / 8) / 0.115))))
+def passes_grid(largest: int, *, apart: float = 0.115) -> Floats:
+    """Numbers of forward passes from 8 on, each about 12% above the one before: finer makes no plan better."""
+    largest = max(largest, 9)
+    return np.unique(np.round(np.geomspace(8, largest, 2 + int(np.log(largest / 8) / apart))))
+
+
+def _mesh(largest: int) -> tuple[Floats, Floats]:
+    """Probabilities x passes at which bounds are tabulated; between them they are smooth."""
+    probabilities, passes = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest, apart=0.3), indexing="ij")
+    return probabilities, passes
 
 
 @lru_cache(maxsize=32)
 def series_table(given: Circumstances, largest: int) -> Table:
     """The series bound after m replays of noises on which f voted for the class."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    p, m = _mesh(largest)
     votes = np.round(p * given.samples)
     return _tabulated(
         m[0],
@@ -90,7 +97,7 @@ class SplitTable:
 @lru_cache(maxsize=32)
 def paired_table(given: Circumstances, largest: int) -> SplitTable:
     """The paired bound after m replays, each split tried."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::4], indexing="ij")
+    p, m = _mesh(largest)
     tried = np.stack([_quantiles(_expected_paired(given, p, m, np.round(share * m))) for share in _OTHER_SHARES])
     return SplitTable(Table(m[0], tried.max(axis=0)), _OTHER_SHARES[tried.argmax(axis=0)])
 
@@ -98,7 +105,7 @@ def paired_table(given: Circumstances, largest: int) -> SplitTable:
 @lru_cache(maxsize=32)
 def paired_unsplit_table(given: Circumstances, largest: int) -> Table:
     """The paired bound after m replays as they come."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest)[::4], indexing="ij")
+    p, m = _mesh(largest)
     return Table(m[0], _quantiles(_expected_paired(given, p, m, np.round((1 - p) * m))))
 
 
@@ -111,10 +118,36 @@ def _expected_paired(given: Circumstances, p: Floats, m: Floats, other: Floats) 
     )
 
 
+def joint_bound(given: Circumstances, probability: Floats, passes: Floats, other: Floats) -> Floats:
+    """About the joint bound: the statistic by which it orders outcomes, at the expected counts (`bounds.joint`)."""
+    p, m1, m0 = np.broadcast_arrays(probability, np.maximum(passes - other, 1.0), other)
+    x, y = given.flips * (1 - p), np.where(m0 > 0, given.flips * p, 0.0)
+    of_votes, of_lost = (_half_width(share, trials, given.alpha) for share, trials in ((p, given.samples), (1 - x, m1)))
+    of_gained = np.where(m0 > 0, _half_width(y, np.maximum(m0, 1.0), given.alpha), 0.0)
+    spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)
+    return np.asarray(np.where(x + of_lost > 0.5, 0.0, p * (1 - x) + (1 - p) * y - spread))
+
+
+def joint_split(given: Circumstances, probability: Floats, passes: Floats, most_other: Floats) -> tuple[Floats, Floats]:
+    """The best of a few splits: replays where f did not vote for the class, at most so many, and the bound expected."""
+    tried = [np.floor(np.minimum(share * passes, most_other)) for share in _OTHER_SHARES]
+    bound = np.stack([joint_bound(given, probability, passes, other) for other in tried])
+    best = bound.argmax(axis=0)
+    return np.take_along_axis(np.stack(np.broadcast_arrays(*tried)), best[None], axis=0)[0], bound.max(axis=0)
+
+
+def _half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
+    """About a Clopper-Pearson half-width from below; Wilson's, widened near 1, is close enough to plan with."""
+    z2 = float(ndtri(alpha)) ** 2
+    n = np.asarray(trials, dtype=float)
+    wilson = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.asarray(share - (share + z2 / (2 * n)) / (1 + z2 / n) + wilson)
+
+
 @lru_cache(maxsize=32)
 def irs_table(given: Circumstances, largest: int, cache_alpha: float, reuse_threshold: float) -> Table:
     """The paper's bound after m replays or fresh draws."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    p, m = _mesh(largest)
     cached = bounds.clopper_pearson_lower(np.round(p * given.samples), given.samples, cache_alpha)
     fresh = bounds.clopper_pearson_lower(np.round(p * m), m, given.alpha)
     rate = 2 * given.flips * p * (1 - p)
@@ -129,7 +162,7 @@ def irs_table(given: Circumstances, largest: int, cache_alpha: float, reuse_thre
 @lru_cache(maxsize=32)
 def scratch_table(alpha: float, largest: int) -> Table:
     """Clopper-Pearson on m fresh votes, the class being given."""
-    p, m = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest), indexing="ij")
+    p, m = _mesh(largest)
     return Table(m[0], _quantiles(bounds.clopper_pearson_lower(np.floor(p * m), m, alpha)))
 
 
@@ -137,7 +170,8 @@ def _tabulated(passes: Floats, bound: Callable[[Floats], Floats], expected: Floa
     """A table of a bound at the expected number of flips, between the two whole numbers around it."""
     low = np.floor(np.minimum(expected, passes))
     share = np.minimum(expected, passes) - low
-    at_low, at_high = bound(low), bound(np.minimum(low + 1, passes))
+    at_low = bound(low)
+    at_high = bound(np.minimum(low + 1, passes)) if share.any() else at_low
     return Table(passes, _quantiles(at_low) * (1 - share) + _quantiles(at_high) * share)
 
 

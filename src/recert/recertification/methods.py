@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from recert.certificates import Certificates, Outcome
 from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
 from recert.recertification.irs import irs_radius, proved_error, run_irs, split_alpha
+from recert.recertification.joint import joint_radius, joint_two_sided_radius, run_joint, run_joint_two_sided
 from recert.recertification.ledger import Ledger
 from recert.recertification.paired import paired_radius, paired_two_sided_radius, run_paired, run_paired_two_sided
 from recert.recertification.scratch import run_scratch, scratch_radius, select_anew
@@ -17,6 +18,7 @@ from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
 
+_MOST_OF_MEAN = 32
 PILOT_SHARE = 8
 """One input in so many is done first; flips on these tell what to expect on the others."""
 
@@ -40,17 +42,20 @@ _SERIES = Option("series", _without_flips(run_series), series_radius)
 _SERIES_TWO = Option("series", _without_flips(run_series_two_sided), series_two_sided_radius)
 _PAIRED = Option("paired", run_paired, paired_radius)
 _PAIRED_TWO = Option("paired", run_paired_two_sided, paired_two_sided_radius)
+_JOINT = Option("joint", run_joint, joint_radius)
+_JOINT_TWO = Option("joint", run_joint_two_sided, joint_two_sided_radius)
 _IRS = Option("irs", _without_flips(run_irs), irs_radius)
 _SCRATCH = Option("scratch-cached", _without_flips(run_scratch), scratch_radius)
 
 # With the runner-up, an input may still be bounded by its class alone if that promises more: both are Theorem 1.
 OPTIONS: dict[str, dict[str, Sequence[Option]]] = {
     "auto": {
-        "one-sided": (_SERIES, _PAIRED, _SCRATCH),
-        "two-sided": (_SERIES, _SERIES_TWO, _PAIRED, _PAIRED_TWO, _SCRATCH),
+        "one-sided": (_SERIES, _JOINT, _SCRATCH),
+        "two-sided": (_SERIES, _SERIES_TWO, _JOINT, _JOINT_TWO, _SCRATCH),
     },
     "series": {"one-sided": (_SERIES,), "two-sided": (_SERIES, _SERIES_TWO)},
     "paired": {"one-sided": (_PAIRED,), "two-sided": (_PAIRED, _PAIRED_TWO)},
+    "joint": {"one-sided": (_JOINT,), "two-sided": (_JOINT, _JOINT_TWO)},
     "irs": {"one-sided": (_IRS,)},
     "scratch": {"one-sided": (_SCRATCH,), "two-sided": (_SCRATCH,)},
     "scratch-cached": {"one-sided": (_SCRATCH,), "two-sided": (_SCRATCH,)},
@@ -106,7 +111,8 @@ def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips:
     passes = np.full(len(rows), task.samples)
     if task.objective is None and len(options) == 1:
         return Choice(np.zeros(len(rows), dtype=np.int64), passes)
-    largest = min(largest, task.cached_samples)
+    # No plan gives an input more than a few times the mean; smaller tables are sooner made.
+    largest = min(largest, task.cached_samples, _MOST_OF_MEAN * task.samples)
     beliefs = Beliefs.from_votes(task.selection[rows], task.classes[rows])
     expected = [option.expect(task, flips, largest) for option in options]
     if task.objective is None:

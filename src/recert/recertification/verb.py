@@ -43,10 +43,11 @@ def recertify(
     For each input on its own, with probability at least 1 - `result.settings.error`, the prediction of the smoothed
     modified model is constant within the radius. Methods:
 
-    - "auto": for each input whichever of the next three, or fresh votes, promises most, judged by its selection votes and by
+    - "auto": for each input whichever of series, joint and fresh votes promises most, judged by its selection votes and by
       the flips on other inputs.
     - "series": replay cached noises on which the original voted for the class; Buehler's bound on the product.
     - "paired": replay both kinds of noise and count gains, too; Fisher's combination.
+    - "joint": as paired, with fixed numbers of replays and one bound over all counts; mostly larger.
     - "irs", the paper's: bound the disparity of the two models on cached noises and subtract it from the cached bound;
       where that is at least `reuse_threshold`, draw fresh noises instead. The cache's alpha is spent on its bound, the rest
       of `alpha` on the disparity. With `irs_form="paper"` the fresh branch runs at the whole alpha; because the choice of
@@ -59,7 +60,7 @@ def recertify(
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
     "uniform" gives every input `samples`. With a plan, `samples` is the mean over all inputs. The default is "acr" for auto,
-    series and paired. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
+    series, paired and joint. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
@@ -80,7 +81,7 @@ def recertify(
         raise ValueError(f"expected irs_form to be 'paper' or 'exact', got {irs_form!r}")
     if not 0 <= reuse_threshold <= 1:
         raise ValueError(f"expected a reuse_threshold between 0 and 1, got {reuse_threshold}; the paper's is 0.99")
-    ours = method in ("auto", "series", "paired")
+    ours = method in ("auto", "series", "paired", "joint")
     certificate = certificate or ("one-sided" if method == "irs" else manifest.certificate)
     objective = parse_plan(plan or ("acr" if ours else "uniform"))
     check_settings(samples, selection_samples, alpha, certificate)
