@@ -1,5 +1,6 @@
 """Progress of long work, drawn on stderr."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +13,26 @@ if TYPE_CHECKING:
     from recert.sampling import ProgressCallback
 
 
+SECONDS_PER_LINE = 30.0
+
+
+def _lines(console: Console) -> "ProgressCallback":
+    """Without a terminal: a plain line now and then, for logs."""
+    started = last = time.monotonic()
+
+    def tell(event: "Event") -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > SECONDS_PER_LINE:
+            last = now
+            console.print(
+                f"{event.task}: {event.done:,} of {event.total:,} forward passes after {now - started:,.0f} s",
+                highlight=False,
+            )
+
+    return tell
+
+
 @contextmanager
 def drawn_progress() -> Iterator["ProgressCallback"]:
     """A callback that draws a bar with rate and time left for every task that it hears of."""
@@ -22,7 +43,11 @@ def drawn_progress() -> Iterator["ProgressCallback"]:
         TextColumn("forward passes, {task.fields[rate]}/s,"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show(event: "Event") -> None:

@@ -50,7 +50,8 @@ def train(
         TextColumn("epochs, {task.fields[state]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("training", total=None, state="")
 
         def tell(done: int, total: int, loss: float, accuracy: float) -> None:

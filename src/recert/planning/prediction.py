@@ -121,7 +121,7 @@ def _expected_paired(given: Circumstances, p: Floats, m: Floats, other: Floats) 
 def joint_bound(given: Circumstances, probability: Floats, passes: Floats, other: Floats) -> Floats:
     """About the joint bound: the statistic by which it orders outcomes, at the expected counts (`bounds.joint`)."""
     p, m1, m0 = np.broadcast_arrays(probability, np.maximum(passes - other, 1.0), other)
-    x, y = given.flips * (1 - p), np.where(m0 > 0, given.flips * p, 0.0)
+    x, y = np.clip(given.flips * (1 - p), 0, 1), np.where(m0 > 0, np.clip(given.flips * p, 0, 1), 0.0)
     of_votes, of_lost = (_half_width(share, trials, given.alpha) for share, trials in ((p, given.samples), (1 - x, m1)))
     of_gained = np.where(m0 > 0, _half_width(y, np.maximum(m0, 1.0), given.alpha), 0.0)
     spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)
