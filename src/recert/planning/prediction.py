@@ -137,11 +137,11 @@ def joint_split(given: Circumstances, probability: Floats, passes: Floats, most_
 
 
 def _half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
-    """About a Clopper-Pearson half-width from below; Wilson's, widened near 1, is close enough to plan with."""
+    """About a Clopper-Pearson half-width from below: the score interval's, which is close enough to plan with."""
     z2 = float(ndtri(alpha)) ** 2
     n = np.asarray(trials, dtype=float)
-    wilson = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
-    return np.asarray(share - (share + z2 / (2 * n)) / (1 + z2 / n) + wilson)
+    width = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return np.asarray(share - (share + z2 / (2 * n)) / (1 + z2 / n) + width)
 
 
 @lru_cache(maxsize=32)
