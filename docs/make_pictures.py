@@ -55,9 +55,9 @@ def digits() -> None:
     one = recert.certify(model, data.inputs, noise=noise, samples=10_000, certificate="one-sided")
     paper = compare(int8, data.inputs, one, data.labels, budgets=budgets, baseline_budgets=budgets[:2], methods=["irs"])
     for name, curve in (
-        ("from scratch", ours["scratch"]),
-        ("irs (the paper, one-sided)", paper["irs"]),
-        ("auto, planned", ours["auto"]),
+        ("from scratch", ours.baseline("scratch", ours.methods["auto"])),
+        ("irs (the paper, one-sided)", paper.methods["irs"]),
+        ("auto, planned", ours.methods["auto"]),
     ):
         line(axes, name, np.array(curve.passes), np.array(curve.radii))
     original = cache.certificates.average_certified_radius(data.labels)

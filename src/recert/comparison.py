@@ -1,7 +1,7 @@
 """A sweep of budgets over methods: what re-certification saves against certifying from scratch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,20 +22,45 @@ BASELINES = ("scratch", "scratch-cached")
 class Curve:
     """Certificates of one method at several budgets, and what they cost in forward passes and seconds per input."""
 
-    method: str
+    name: str
+    certificate: str
     budgets: tuple[int, ...]
     results: tuple[Certificates, ...]
-    passes: tuple[float, ...]
-    seconds: tuple[float, ...]
+    seconds_per_pass: float
     radii: tuple[float, ...]
     """Average certified radius at every budget."""
 
+    @property
+    def passes(self) -> tuple[float, ...]:
+        return tuple(result.mean_forward_passes for result in self.results)
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        return tuple(passes * self.seconds_per_pass for passes in self.passes)
+
     def speedups(self, baseline: "Curve") -> dict[str, Speedup]:
-        """How much cheaper than a baseline at equal ACR, by both definitions and in both currencies."""
+        """How much cheaper than a baseline at equal ACR, by both definitions. Passes cost the same, so seconds agree."""
         return {
             "by area": speedup_by_area(self.passes, self.radii, baseline.passes, baseline.radii),
             "by ratio": speedup_by_ratio(self.passes, self.radii, baseline.passes, baseline.radii),
         }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Curves of the methods, and of the baselines with the same kind of certificate."""
+
+    methods: dict[str, Curve]
+    baselines: dict[tuple[str, str], Curve]
+    """By name and kind of certificate."""
+
+    @property
+    def curves(self) -> list[Curve]:
+        return [*self.methods.values(), *self.baselines.values()]
+
+    def baseline(self, name: str, curve: Curve) -> Curve:
+        """The baseline that a curve is fairly compared with."""
+        return self.baselines[name, curve.certificate]
 
 
 def compare(
@@ -47,32 +72,35 @@ def compare(
     budgets: Sequence[int],
     baseline_budgets: Sequence[int] | None = None,
     methods: Sequence[str] = ("auto",),
+    certificate: str | None = None,
     alpha: float | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
-    **options: Any,
-) -> dict[str, Curve]:
-    """Curves of the methods and of both baselines. Every vote is drawn once; costs are as if each run stood alone."""
+) -> Comparison:
+    """Curves of the methods and of both baselines. Every vote is drawn once; costs are as if each run stood alone.
+
+    irs is one-sided, as in the paper, and is compared with one-sided baselines.
+    """
     m = cache.manifest
     source = RememberingSource(
-        open_source(
-            model, inputs, noise=m.gaussian, seed=m.seed, classes=m.classes, batch_size=options.pop("batch_size", None)
-        )
+        open_source(model, inputs, noise=m.gaussian, seed=m.seed, classes=m.classes, batch_size=batch_size)
     )
-    sweeps = dict.fromkeys(methods, budgets)
-    sweeps |= dict.fromkeys(BASELINES, baseline_budgets or budgets)
-    curves = {}
-    for method, sizes in sweeps.items():
+    kinds = {method: "one-sided" if method == "irs" else certificate or m.certificate for method in methods}
+
+    def curve(method: str, kind: str, sizes: Sequence[int]) -> Curve:
         results = [
-            recertify(source, inputs, cache, samples=n, alpha=alpha, method=method, progress=progress, **options)
-            for n in sorted(sizes, reverse=True)  # the largest first: the smaller ones then draw nothing
+            recertify(source, inputs, cache, samples=n, alpha=alpha, method=method, certificate=kind, progress=progress)
+            for n in sorted(sizes, reverse=True)  # the largest first: the smaller ones then draw little
         ][::-1]
-        passes = tuple(result.mean_forward_passes for result in results)
-        curves[method] = Curve(
-            method,
-            tuple(sorted(sizes)),
-            tuple(results),
-            passes,
-            tuple(p * source.seconds_per_pass for p in passes),
-            tuple(result.average_certified_radius(labels) for result in results),
-        )
-    return curves
+        radii = tuple(result.average_certified_radius(labels) for result in results)
+        return Curve(method, kind, tuple(sorted(sizes)), tuple(results), 0.0, radii)
+
+    ours = {method: curve(method, kind, budgets) for method, kind in kinds.items()}
+    pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
+    theirs = {(name, kind): curve(name, kind, baseline_budgets or budgets) for name, kind in pairs}
+    # One price for every pass, taken when all are drawn.
+    price = source.seconds_per_pass
+    return Comparison(
+        {name: replace(c, seconds_per_pass=price) for name, c in ours.items()},
+        {key: replace(c, seconds_per_pass=price) for key, c in theirs.items()},
+    )

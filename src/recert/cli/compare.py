@@ -1,11 +1,14 @@
 """recert compare"""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recert.cli import options as o
 from recert.cli.output import say, show, summary
+
+if TYPE_CHECKING:
+    from recert.comparison import Comparison
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,35 +58,42 @@ def compare(
     changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
     say(changed.description)
     with drawn_progress() as progress:
-        curves = comparison.compare(
+        compared = comparison.compare(
             changed.model, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
             methods=methods.split(","), alpha=alpha, batch_size=batch_size, progress=progress,
         )  # fmt: skip
     rows = []
-    for curve in curves.values():
+    for curve in compared.curves:
         for budget, result, seconds in zip(curve.budgets, curve.results, curve.seconds, strict=True):
-            row = {"method": curve.method, "samples": budget, **summary(approximation, result, dataset.labels, at)}
-            rows.append({**row, "seconds": seconds * len(result)})
+            row = {"method": curve.name, "certificate": curve.certificate, "samples": budget}
+            numbers = summary("", result, dataset.labels, at)
+            rows.append(
+                {
+                    **row,
+                    **{k: v for k, v in numbers.items() if k not in ("model", "method")},
+                    "seconds": seconds * len(result),
+                }
+            )
     show(rows, format, title=f"{model}, {approximation}, {store}")
     if format is o.Format.TABLE:
-        show(speedup_rows(curves), format, title="Speed-up in forward passes at equal ACR")
+        show(speedup_rows(compared), format, title="Speed-up in forward passes at equal ACR")
 
 
-def speedup_rows(curves: dict[str, "comparison.Curve"]) -> list[dict[str, str]]:  # type: ignore[name-defined]  # noqa: F821
+def speedup_rows(compared: "Comparison") -> list[dict[str, str]]:
     """One row per method: speed-ups over both baselines, by both definitions, or the reason why there is none."""
     from recert.comparison import BASELINES
 
     return [
         {
             "method": name,
+            "certificate": curve.certificate,
             **{
                 f"over {base}, {kind}": str(value)
                 for base in BASELINES
-                for kind, value in curve.speedups(curves[base]).items()
+                for kind, value in curve.speedups(compared.baseline(base, curve)).items()
             },
         }
-        for name, curve in curves.items()
-        if name not in BASELINES
+        for name, curve in compared.methods.items()
     ]
 
 

@@ -56,12 +56,13 @@ def demo(
     for spec in CHANGES:
         changed = approximated(network, spec, "digits", data, noise, seed=0)
         with drawn_progress() as progress:
-            curves = comparison.compare(
+            compared = comparison.compare(
                 changed.model, data.inputs, cache, data.labels, methods=[METHOD], progress=progress,
                 budgets=[round(BUDGET * samples)],
                 baseline_budgets=[round(share * samples) for share in BASELINE_BUDGETS],
             )  # fmt: skip
-        ours, scratch = curves[METHOD], curves["scratch"]
+        ours = compared.methods[METHOD]
+        scratch = compared.baseline("scratch", ours)
         result = ours.results[-1]
         _add(table, spec, result, data.labels, ours.seconds[-1] * count, *_gain(ours, scratch))
         result.to_parquet(folder / f"{spec.replace(':', '-')}.parquet")
