@@ -10,7 +10,7 @@ from recert import bounds
 from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
-from recert.planning.prediction import Circumstances, joint_split
+from recert.planning.prediction import Circumstances, joint_bound, joint_split
 from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
@@ -51,7 +51,7 @@ def run_joint_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints, fl
 class _Question:
     """A bound on P(f^p votes c), or on P(f^p does not vote b): which noises it is about, and how many it replays.
 
-    Rivals that f never voted for have the same noises; of them the one that f^p takes up most is the worst.
+    Rivals that f never voted for have the same noises.
     """
 
     rivals: tuple[int, ...]
@@ -89,12 +89,16 @@ class _Question:
             return None
         return about[: self.replayed], other[: self.replayed_other]
 
-    def changes(self, of_event: Votes, of_other: Votes) -> tuple[int, int]:
-        """Replays that lost the event, and that gained it."""
+    def changes(self, of_event: Votes, of_other: Votes) -> list[tuple[int, int]]:
+        """Replays that lost the event, and that gained it; for rivals that share noises, every pair that occurs.
+
+        All are bounded, since the joint bound need not fall as losses grow.
+        """
         if not self.rivals:
-            return int(np.count_nonzero(of_event != self.top)), int(np.count_nonzero(of_other == self.top))
-        lost = max(int(np.count_nonzero(of_event == b)) for b in self.rivals)
-        return lost, int(np.count_nonzero(of_other != self.rivals[0]))
+            return [(int(np.count_nonzero(of_event != self.top)), int(np.count_nonzero(of_other == self.top)))]
+        taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
+        gained = int(np.count_nonzero(of_other != self.rivals[0]))
+        return [(int(lost), gained) for lost in np.unique(taken_up)]
 
 
 def _safe_count(seen: int, selected: int, samples: int) -> float:
@@ -113,32 +117,31 @@ def _run(task: Task, ledger: Ledger, rows: Ints, questions: list[list[_Question]
     unions = [
         np.unique(np.concatenate([part for pair in chosen[i] if pair is not None for part in pair])) for i in possible
     ]
-    counts, owners = [], []
+    counts: list[tuple[int, int, int, int, int]] = []
+    ends = []
     drawn_rows = task.draw(rows[possible], Stream.ESTIMATION, unions)
     for i, union, drawn in zip(possible, unions, drawn_rows, strict=True):
-        row = int(rows[i])
-        ledger.spend(row, drawn)
-        for number, (question, places) in enumerate(zip(questions[i], chosen[i], strict=True)):
+        ledger.spend(rows[i], drawn)
+        first = len(counts)
+        for question, places in zip(questions[i], chosen[i], strict=True):
             assert places is not None
             event, other = (drawn.votes[np.searchsorted(union, part)] for part in places)
-            lost, gained = question.changes(event, other)
-            counts.append((question.votes, lost, len(event), gained, len(other)))
-            owners.append(row)
-            if number == 0:
-                ledger.lost[row], ledger.kept[row], ledger.gained[row] = lost, len(event) - lost, gained
-                ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = (
-                    len(union),
-                    question.votes,
-                    task.cached_samples,
-                )
-    if not owners:
+            changes = question.changes(event, other)
+            counts += [(question.votes, lost, len(event), gained, len(other)) for lost, gained in changes]
+        ends.append(len(counts))
+        _enter(ledger, rows[i], counts[first], len(union), task.cached_samples)
+    if not counts:
         return
     k, lost, m1, gained, m0 = np.array(counts).T
     lower = np.atleast_1d(bounds.joint_lower(k, task.cached_samples, lost, m1, gained, m0, alpha))
-    for row in dict.fromkeys(owners):
-        mine = lower[np.array(owners) == row]
+    for i, mine in zip(possible, np.split(lower, ends[:-1]), strict=True):
         rival = np.array([np.nextafter(1 - mine[1:].min(), 2.0)]) if len(mine) > 1 else None
-        ledger.claim(np.array([row]), mine[:1], rival, Outcome.TRANSFER_TOO_WEAK)
+        ledger.claim(rows[[i]], mine[:1], rival, Outcome.TRANSFER_TOO_WEAK)
+
+
+def _enter(ledger: Ledger, row: int, of_class: tuple[int, int, int, int, int], replayed: int, samples: int) -> None:
+    ledger.top_votes[row], ledger.lost[row], about, ledger.gained[row], _ = of_class
+    ledger.kept[row], ledger.replayed[row], ledger.samples[row] = about - ledger.lost[row], replayed, samples
 
 
 def joint_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
@@ -149,8 +152,6 @@ def joint_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
 
 def joint_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The same with the runner-up."""
-    from recert.planning.prediction import joint_bound
-
     half = Circumstances(task.cached_samples, task.alpha / 2, flips)
 
     def predicted(p: Floats, q: Floats, m: Floats) -> Floats:

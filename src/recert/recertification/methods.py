@@ -19,6 +19,8 @@ from recert.recertification.task import Task
 Ints = NDArray[np.int64]
 
 _MOST_OF_MEAN = 32
+ROWS_AT_ONCE = 512
+"""Inputs whose replays are in memory together: many enough for full batches, few enough for any number of inputs."""
 PILOT_SHARE = 8
 """One input in so many is done first; flips on these tell what to expect on the others."""
 
@@ -97,7 +99,10 @@ def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, al
         mine = here & (choice.option == number)
         if mine.any():
             ledger.method[all_rows[mine]] = option.name if len(options) > 1 else ledger.method[all_rows[mine]]
-            option.run(task, ledger, all_rows[mine], choice.passes[mine], flips)
+            chosen, passes = all_rows[mine], choice.passes[mine]
+            for start in range(0, len(chosen), ROWS_AT_ONCE):
+                here_and_now = slice(start, start + ROWS_AT_ONCE)
+                option.run(task, ledger, chosen[here_and_now], passes[here_and_now], flips)
 
 
 def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float) -> Choice:
