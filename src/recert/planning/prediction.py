@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtr, ndtri
+from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 
 from recert import bounds
 
@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 _PROBABILITIES = np.concatenate(
     [np.linspace(logit(0.05), logit(0.99), 18), np.linspace(logit(0.993), logit(1 - 2e-6), 8)]
 )
+_RISK = 0.002  # how often there may be fewer noises of a kind than the selection votes promised
 _OTHER_SHARES = np.array([0.0, 0.1, 0.25, 0.5])
 
 
@@ -118,30 +119,46 @@ def _expected_paired(given: Circumstances, p: Floats, m: Floats, other: Floats) 
     )
 
 
-def joint_bound(given: Circumstances, probability: Floats, passes: Floats, other: Floats) -> Floats:
-    """About the joint bound: the statistic by which it orders outcomes, at the expected counts (`bounds.joint`)."""
-    p, m1, m0 = np.broadcast_arrays(probability, np.maximum(passes - other, 1.0), other)
-    x, y = np.clip(given.flips * (1 - p), 0, 1), np.where(m0 > 0, np.clip(given.flips * p, 0, 1), 0.0)
-    of_votes, of_lost = (_half_width(share, trials, given.alpha) for share, trials in ((p, given.samples), (1 - x, m1)))
-    of_gained = np.where(m0 > 0, _half_width(y, np.maximum(m0, 1.0), given.alpha), 0.0)
+@lru_cache(maxsize=32)
+def joint_table(given: Circumstances, largest: int, selected: int) -> SplitTable:
+    """About the joint bound after m replays, each split tried, given how many selection votes there are."""
+    p, m = _mesh(largest)
+    most = safe_count((1 - p) * selected, selected, given.samples)
+    tried = np.stack([_joint_statistic(given, p, m, np.minimum(share * m, most)) for share in _OTHER_SHARES])
+    return SplitTable(Table(m[0], _quantiles(tried.max(axis=0))), _OTHER_SHARES[tried.argmax(axis=0)])
+
+
+@lru_cache(maxsize=32)
+def joint_unsplit_table(given: Circumstances, largest: int, selected: int) -> Table:
+    """About the joint bound after m replays as they come."""
+    p, m = _mesh(largest)
+    other = np.minimum((1 - p) * m, safe_count((1 - p) * selected, selected, given.samples))
+    return Table(m[0], _quantiles(_joint_statistic(given, p, m, other)))
+
+
+def safe_count(seen: Floats | float, selected: float, samples: int) -> Floats:
+    """How many of the cached noises are surely of a kind that so many of the selection votes were of."""
+    share = betaincinv(np.maximum(seen, 0.5), np.maximum(selected - np.asarray(seen), 0.0) + 1, _RISK)
+    expected = np.where(np.asarray(seen) < 1, 0.0, share * samples)
+    return np.asarray(np.maximum(0.0, expected - 3 * np.sqrt(expected)))
+
+
+def _joint_statistic(given: Circumstances, p: Floats, m: Floats, other: Floats) -> Floats:
+    """The statistic by which the joint bound orders outcomes, at the expected counts (`bounds.joint`): it is close to it."""
+    top, some = m - other, np.maximum(other, 1.0)
+    x, y = np.clip(given.flips * (1 - p), 0, 1), np.where(other >= 1, np.clip(given.flips * p, 0, 1), 0.0)
+    of_votes, of_lost = _half_width(p, given.samples, given.alpha), _half_width(1 - x, top, given.alpha)
+    of_gained = np.where(other >= 1, _half_width(y, some, given.alpha), 0.0)
     spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)
-    return np.asarray(np.where(x + of_lost > 0.5, 0.0, p * (1 - x) + (1 - p) * y - spread))
-
-
-def joint_split(given: Circumstances, probability: Floats, passes: Floats, most_other: Floats) -> tuple[Floats, Floats]:
-    """The best of a few splits: replays where f did not vote for the class, at most so many, and the bound expected."""
-    tried = [np.floor(np.minimum(share * passes, most_other)) for share in _OTHER_SHARES]
-    bound = np.stack([joint_bound(given, probability, passes, other) for other in tried])
-    best = bound.argmax(axis=0)
-    return np.take_along_axis(np.stack(np.broadcast_arrays(*tried)), best[None], axis=0)[0], bound.max(axis=0)
+    return np.where(x + of_lost > 0.5, 0.0, p * (1 - x) + (1 - p) * y - spread)
 
 
 def _half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
-    """About a Clopper-Pearson half-width from below: the score interval's, which is close enough to plan with."""
-    z2 = float(ndtri(alpha)) ** 2
-    n = np.asarray(trials, dtype=float)
-    width = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2))) / (1 + z2 / n)
-    return np.asarray(share - (share + z2 / (2 * n)) / (1 + z2 / n) + width)
+    """Clopper-Pearson's half-width from below, continued to counts that are not whole."""
+    successes = share * trials
+    return np.asarray(
+        share - np.where(successes > 0, betaincinv(np.maximum(successes, 1e-3), trials - successes + 1, alpha), 0.0)
+    )
 
 
 @lru_cache(maxsize=32)

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from recert import bounds
 from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
-from recert.planning.prediction import Circumstances, joint_bound, joint_split
+from recert.planning.prediction import Circumstances, joint_table, joint_unsplit_table, safe_count
 from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
@@ -18,9 +17,6 @@ from recert.votes import Votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-_RISK = 0.002
-"""How often there may be fewer noises of a kind than the selection votes promised: then nothing is claimed."""
 
 
 def run_joint(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
@@ -66,18 +62,21 @@ class _Question:
         c, chosen = int(task.classes[row]), task.selection[row]
         share = (chosen[c] + 0.5) / (chosen.sum() + 1.0)
         if two_sided:  # noises as they come, since other questions share them
-            other = min((1 - share) * passes, _safe_count(chosen.sum() - chosen[c], chosen.sum(), task.cached_samples))
+            other = min(
+                (1 - share) * passes, float(safe_count(chosen.sum() - chosen[c], chosen.sum(), task.cached_samples))
+            )
             return cls((), c, int(task.estimation[row, c]), int(share * passes), int(other))
         given = Circumstances(task.cached_samples, task.alpha, flips)
-        most = np.array(_safe_count(chosen.sum() - chosen[c], chosen.sum(), task.cached_samples))
-        other = float(joint_split(given, np.array(share), np.array(float(passes)), most)[0])
+        table = joint_table(given, task.cached_samples, task.cache.manifest.selection_samples)
+        wanted = float(table.other_share(np.array(share), np.array(float(passes)))) * passes
+        other = min(wanted, float(safe_count(chosen.sum() - chosen[c], chosen.sum(), task.cached_samples)))
         return cls((), c, int(task.estimation[row, c]), passes - int(other), int(other))
 
     @classmethod
     def about_rival(cls, task: Task, row: int, passes: int, rivals: tuple[int, ...]) -> "_Question":
         chosen, b = task.selection[row], rivals[0]
         share = (chosen[b] + 0.5) / (chosen.sum() + 1.0)
-        other = min(share * passes, _safe_count(chosen[b], chosen.sum(), task.cached_samples))
+        other = min(share * passes, float(safe_count(chosen[b], chosen.sum(), task.cached_samples)))
         shunned = task.cached_samples - int(task.estimation[row, b])
         return cls(rivals, int(task.classes[row]), shunned, int((1 - share) * passes), int(other))
 
@@ -99,14 +98,6 @@ class _Question:
         taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
         gained = int(np.count_nonzero(of_other != self.rivals[0]))
         return [(int(lost), gained) for lost in np.unique(taken_up)]
-
-
-def _safe_count(seen: int, selected: int, samples: int) -> float:
-    """How many of the cached noises are surely of a kind that so many of the selection votes were of."""
-    if seen == 0:
-        return 0.0
-    expected = betaincinv(seen, selected - seen + 1, _RISK) * samples
-    return float(max(0.0, expected - 3 * np.sqrt(expected)))
 
 
 def _run(task: Task, ledger: Ledger, rows: Ints, questions: list[list[_Question]], alpha: float) -> None:
@@ -146,18 +137,18 @@ def _enter(ledger: Ledger, row: int, of_class: tuple[int, int, int, int, int], r
 
 def joint_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that joint is expected to reach."""
-    given = Circumstances(task.cached_samples, task.alpha, flips)
-    return lambda p, _, m: one_sided_radius(joint_split(given, p, m, (1 - p) * task.cached_samples)[1], task.sigma)
+    selected = task.cache.manifest.selection_samples
+    table = joint_table(Circumstances(task.cached_samples, task.alpha, flips), largest, selected).bound
+    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
 
 
 def joint_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The same with the runner-up."""
-    half = Circumstances(task.cached_samples, task.alpha / 2, flips)
+    selected = task.cache.manifest.selection_samples
+    half = joint_unsplit_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest, selected)
 
     def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = joint_bound(half, p, m, (1 - p) * m)
-        return np.asarray(
-            two_sided_radius(top, np.minimum(1 - joint_bound(half, 1 - q, m, q * m), 1 - top), task.sigma)
-        )
+        top = half(p, m)
+        return np.asarray(two_sided_radius(top, np.minimum(1 - half(1 - q, m), 1 - top), task.sigma))
 
     return predicted
