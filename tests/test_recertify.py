@@ -219,12 +219,23 @@ def test_stored_votes_say_what_is_missing() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             StoredVotes(bad)
-    with pytest.raises(ValueError, match="below classes = 1, got 3"):
-        StoredVotes(v + 3, classes=1)
+    with pytest.raises(ValueError, match="below classes = 2, got 3"):
+        StoredVotes(v + 3, classes=2)
     with pytest.raises(ValueError, match="of 2 inputs, as in estimation, got 1"):
         StoredVotes(v, selection=v[:1])
     with pytest.raises(ValueError, match="inputs=None with StoredVotes"):
         recert.certify(StoredVotes(v), np.zeros((2, 3), np.float32), noise=NOISE)
+
+
+def test_auto_does_without_fresh_votes_and_with_one_class(votes: dict[str, np.ndarray]) -> None:
+    base, harsh = (StoredVotes(v[:, 500:9_000], selection=v[:, :500]) for v in (votes["base"], votes["harsh"]))
+    cache = recert.certify(base, None, noise=NOISE, samples=8_500)
+    assert set(recert.recertify(harsh, None, cache, samples=300).method) <= {"series", "joint", "auto"}
+    same = StoredVotes(np.zeros((3, 400), np.int64), selection=np.zeros((3, 50), np.int64))
+    unanimous = recert.certify(same, None, noise=NOISE, samples=400, selection_samples=50)
+    assert recert.recertify(same, None, unanimous, samples=100).certified.all()
+    assert recert.predict(same, None, noise=NOISE, samples=100).prediction.tolist() == [0, 0, 0]
+    assert "most probable one" in recert.predict(same, None, noise=NOISE, samples=100).guarantee
 
 
 def test_real_votes(test_data: Path) -> None:

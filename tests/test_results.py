@@ -136,6 +136,8 @@ def test_a_family_of_claims_shares_alpha(cache: recert.Cache) -> None:
     assert every.settings.family == 4
     with pytest.raises(ValueError, match="family='bonferroni' or None"):
         recert.recertify(votes, None, cache, samples=100, family="holm")
+    default = recert.recertify(votes, None, cache, samples=100, method="scratch-cached", family="bonferroni")
+    assert default.settings.alpha == pytest.approx(0.002 / 4)
     base = np.ones((3, 200), np.int64)
     certified = recert.certify(
         StoredVotes(base, selection=base, classes=2),

@@ -73,14 +73,17 @@ def certify(
         selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
         numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
     )  # fmt: skip
-    cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
-    position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
-    works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
-    with cache.writing() as writer:
-        for chunk in source.draw(works, "certifying", progress):
-            first = chunk.work.samples[chunk.start]
-            writer.add(source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds)
-        cache.record_numerics(source.numerics)
+    with Cache.locked(store):
+        cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
+        position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
+        works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
+        with cache.writing() as writer:
+            for chunk in source.draw(works, "certifying", progress):
+                first = chunk.work.samples[chunk.start]
+                writer.add(
+                    source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds
+                )
+            cache.record_numerics(source.numerics)
     return cache
 
 

@@ -235,12 +235,27 @@ def test_counts_that_do_not_match_the_votes_are_found(tmp_path: Path) -> None:
 
     cache = recert.certify(network(), inputs(1), **OPTIONS, store=tmp_path)
     old = next(tmp_path.glob("part-*"))
-    rows = parts.decode(old.name, old.read_bytes(), with_votes=True)
-    name, data = parts.encode([replace(row, counts=row.counts + 1) for row in rows], 3)
+    context = cache.manifest.context
+    rows = parts.decode(old.name, old.read_bytes(), context, with_votes=True)
+    name, data = parts.encode([replace(row, counts=row.counts + 1) for row in rows], 3, context)
     old.unlink()
     (tmp_path / name).write_bytes(data)
     (tmp_path / "manifest.json").write_bytes(replace(cache.manifest, parts=(name,)).to_json())
     assert any("do not match its votes" in problem for problem in Cache.open(tmp_path).verify())
+
+
+def test_parts_of_another_cache_are_refused(tmp_path: Path) -> None:
+    """A lost manifest or copied parts must never mix the votes of two models."""
+    recert.certify(network(0), inputs(), **OPTIONS, store=tmp_path / "a")
+    recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path / "b")
+    (tmp_path / "a" / "manifest.json").unlink()
+    with pytest.raises(CorruptCache, match="holds parts of a cache but no manifest"):
+        recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path / "a")
+    for part in (tmp_path / "a").glob("part-*"):
+        (tmp_path / "b" / part.name).write_bytes(part.read_bytes())
+    with pytest.raises(CorruptCache, match="belongs to another cache"):
+        Cache.open(tmp_path / "b")
+    assert any("belongs to another cache" in problem for problem in Cache.diagnose(tmp_path / "b"))
 
 
 def test_no_cache_here(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Self
 
@@ -32,7 +32,7 @@ class Cache:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
         self._directory = directory
-        self._table = VoteTable(directory)
+        self._table = VoteTable(directory, manifest.context)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -48,7 +48,7 @@ class Cache:
                 f"{directory} lacks {missing[0]}; restore it, or remove it from {MANIFEST} and certify again"
             )
         for name in filter(parts.is_part, names):
-            cache._table.add(parts.decode(name, directory.read(name), with_votes=False), name)
+            cache._table.add(parts.decode(name, directory.read(name), cache.manifest.context, with_votes=False), name)
         return cache
 
     @classmethod
@@ -63,10 +63,19 @@ class Cache:
             cache = cls.open(store)
             cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
             cache.manifest = cache.manifest.extended(wanted)
+        elif any(map(parts.is_part, directory.names())):
+            raise CorruptCache(
+                f"{directory} holds parts of a cache but no {MANIFEST}; restore it, or use another store"
+            )
         else:
             cache = cls(wanted, directory)
         cache.digests = tuple(digests)
         return cache
+
+    @staticmethod
+    def locked(store: str | os.PathLike[str] | None) -> AbstractContextManager[None]:
+        """Hold a store from before it is read until its last write: two processes must not grow it at once."""
+        return nullcontext() if store is None else Directory(store).locked()
 
     @staticmethod
     def selection_samples_at(store: str | os.PathLike[str]) -> int | None:
@@ -93,14 +102,13 @@ class Cache:
             yield writer
             writer.flush()
             return
-        with self._directory.locked():
-            self._write_manifest()
-            writer = PartWriter(self.manifest.classes, self._write_part)
-            try:
-                yield writer
-            finally:
-                writer.flush()
-            self._write_manifest()
+        self._write_manifest()
+        writer = PartWriter(self.manifest.classes, self._write_part)
+        try:
+            yield writer
+        finally:
+            writer.flush()
+        self._write_manifest()
 
     def record_numerics(self, numerics: dict[str, str]) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
@@ -189,7 +197,7 @@ class Cache:
         problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
         for name in filter(parts.is_part, names):
             try:
-                rows = parts.decode(name, directory.read(name), with_votes=True)
+                rows = parts.decode(name, directory.read(name), cache.manifest.context, with_votes=True)
                 problems += [
                     f"{name}: counts of input {row.digest[:12]} do not match its votes"
                     for row in rows
@@ -207,7 +215,7 @@ class Cache:
 
     def _write_part(self, rows: list[parts.Row]) -> None:
         assert self._directory is not None
-        name, data = parts.encode(rows, self.manifest.classes)
+        name, data = parts.encode(rows, self.manifest.classes, self.manifest.context)
         self._directory.write(name, data)
         self._table.add([replace(row, votes=None) for row in rows], name)
 

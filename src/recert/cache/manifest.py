@@ -1,5 +1,6 @@
 """What a cache's votes are about. Votes are worthless without it, so it refuses everything it does not know."""
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
@@ -30,6 +31,12 @@ class Manifest:
     looks: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
     schema: int = SCHEMA
+
+    @property
+    def context(self) -> str:
+        """Digest of what votes must share to stand in one cache; every part carries it."""
+        shared = [asdict(self.model), self.noise, self.seed, self.classes, list(self.input_shape), self.schema]
+        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
 
     @property
     def gaussian(self) -> Gaussian:

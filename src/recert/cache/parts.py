@@ -14,6 +14,7 @@ from recert.noise import Stream
 from recert.votes import Votes
 
 PREFIX, SUFFIX = "part-", ".parquet"
+CONTEXT = "recert.context"
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Row:
         return self.start + self.length
 
 
-def encode(rows: Sequence[Row], classes: int) -> tuple[str, bytes]:
-    """A part's file name and bytes. One row group per input: a reader fetches only what it needs."""
+def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]:
+    """A part's file name and bytes, which say whose votes they are. One row group per input: a reader fetches only what it needs."""
     assert all(row.votes is not None for row in rows)
     vote_type = pa.from_numpy_dtype(rows[0].votes.dtype)  # type: ignore[union-attr]
     table = pa.table(
@@ -48,6 +49,7 @@ def encode(rows: Sequence[Row], classes: int) -> tuple[str, bytes]:
             "votes": pa.array([row.votes for row in rows], pa.list_(vote_type)),
         }
     )
+    table = table.replace_schema_metadata({CONTEXT: context})
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -66,7 +68,7 @@ def is_part(name: str) -> bool:
     return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
-def decode(name: str, data: bytes, *, with_votes: bool) -> list[Row]:
+def decode(name: str, data: bytes, context: str, *, with_votes: bool) -> list[Row]:
     """Rows of a part. Its bytes must hash to its name: a damaged part is never used."""
     if hashlib.sha256(data).hexdigest() != name[len(PREFIX) : -len(SUFFIX)]:
         raise CorruptCache(
@@ -75,6 +77,10 @@ def decode(name: str, data: bytes, *, with_votes: bool) -> list[Row]:
     columns = ["input", "stream", "start", "length", "counts", "seconds", *(["votes"] if with_votes else [])]
     try:
         table = pq.read_table(pa.BufferReader(data), columns=columns)
+        if (table.schema.metadata or {}).get(CONTEXT.encode(), b"").decode() != context:
+            raise CorruptCache(
+                f"{name} belongs to another cache (another model, noise, seed or kind of input); remove it from here"
+            )
         return [_row(table, i, with_votes) for i in range(table.num_rows)]
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise CorruptCache(f"{name} is not a part of a cache: {error}") from error

@@ -20,18 +20,25 @@ Slot = tuple[str, Stream]
 class VoteTable:
     """Rows of votes by input and stream. Rows of a stored part keep their counts here and their votes on disk."""
 
-    def __init__(self, directory: Directory | None) -> None:
+    def __init__(self, directory: Directory | None, context: str) -> None:
         self._directory = directory
+        self._context = context
         self._rows: dict[Slot, list[tuple[parts.Row, str | None]]] = defaultdict(list)
         self._part = functools.lru_cache(maxsize=2)(self._read_part)
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
         for row in rows:
             slot = self._rows[row.digest, row.stream]
-            if all((row.start, row.length) != (other.start, other.length) for other, _ in slot):
-                slot.append((row, part))
-                slot.sort(key=lambda entry: entry[0].start)
-                _check_no_overlap([entry[0] for entry in slot], part)
+            same = next((other for other, _ in slot if (row.start, row.length) == (other.start, other.length)), None)
+            if same is not None:
+                if not np.array_equal(same.counts, row.counts):
+                    raise CorruptCache(
+                        f"{part} and another part hold different votes for input {row.digest[:12]}; remove one"
+                    )
+                continue
+            slot.append((row, part))
+            slot.sort(key=lambda entry: entry[0].start)
+            _check_no_overlap([entry[0] for entry in slot], part)
 
     def missing(self, digest: str, stream: Stream, samples: int) -> list[range]:
         """Sample ranges below `samples` that are not here."""
@@ -78,7 +85,7 @@ class VoteTable:
 
     def _read_part(self, name: str) -> dict[tuple[str, Stream, int], Votes | None]:
         assert self._directory is not None
-        rows = parts.decode(name, self._directory.read(name), with_votes=True)
+        rows = parts.decode(name, self._directory.read(name), self._context, with_votes=True)
         return {(row.digest, row.stream, row.start): row.votes for row in rows}
 
 

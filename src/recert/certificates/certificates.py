@@ -40,6 +40,8 @@ class Settings:
     selection_samples: int
     model: dict[str, str]
     numerics: dict[str, str]
+    cache_numerics: dict[str, str] | None = None
+    """Of a re-certification: what the original's votes were drawn with."""
     looks: tuple[int, ...] = ()
     family: int = 1
     """Claims that are to hold together: alpha and error are what each of them was given of the whole."""
@@ -47,6 +49,11 @@ class Settings:
     @property
     def guarantee(self) -> str:
         """One sentence that says what holds."""
+        if self.method == "predict":
+            return (
+                f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the class returned, "
+                f"if any, is the most probable one ({self.noise}). Nothing is said about a radius."
+            )
         text = (
             f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
@@ -54,8 +61,11 @@ class Settings:
         if self.family > 1:
             text += (
                 f" Bonferroni: all {self.family} claims of the family hold together with probability at least "
-                f"{1 - self.family * self.error:g}."
+                f"{max(0.0, 1 - self.family * self.error):g}."
             )
+        mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
+        if mixed:
+            text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
         if len(self.looks) > 1:
             text += (
                 f" The votes were extended after an earlier look (n = {', '.join(map(str, self.looks))}): each look holds on "

@@ -86,7 +86,7 @@ class _Question:
         about, other = np.flatnonzero(event), np.flatnonzero(~event)
         if len(about) < self.replayed or len(other) < self.replayed_other:
             return None
-        return about[: self.replayed], other[: self.replayed_other]
+        return about[: self.replayed].copy(), other[: self.replayed_other].copy()  # views would keep all n alive
 
     def changes(self, of_event: Votes, of_other: Votes) -> list[tuple[int, int]]:
         """Replays that lost the event, and that gained it; for rivals that share noises, every pair that occurs.

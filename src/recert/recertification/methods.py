@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome
+from recert.noise import Stream
 from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
 from recert.recertification.irs import irs_radius, proved_error, run_irs, split_alpha
 from recert.recertification.joint import joint_radius, joint_two_sided_radius, run_joint, run_joint_two_sided
@@ -80,33 +81,42 @@ def run(task: Task, method: str) -> Certificates:
     else:
         rows = rows[task.base(split_alpha(task)[0] if method == "irs" else task.alpha).certified]
     options = OPTIONS[method][task.certificate]
+    if Stream.FRESH not in task.source.streams and len(options) > 1:
+        options = [option for option in options if option is not _SCRATCH]
+    budget = task.samples * len(task.positions)
     pilot = _pilot(task, rows) if len(options) > 1 or task.objective is not None else rows
-    _spend(task, ledger, options, pilot, rows, flips=0.0)
+    choice = _plan(task, method, options, rows, 0.0, budget)
+    _spend(task, ledger, options, pilot, _only(choice, np.isin(rows, pilot)), 0.0)
     others = np.setdiff1d(rows, pilot)
     if len(others):
-        _spend(task, ledger, options, others, rows, flips=_flips(task, ledger, pilot))
+        flips = _flips(task, ledger, pilot)
+        choice = _plan(task, method, options, others, flips, budget - int(ledger.forward_passes[pilot].sum()))
+        _spend(task, ledger, options, others, choice, flips)
     return ledger.certificates(task, method, error=proved_error(task) if method == "irs" else None)
 
 
-def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, all_rows: Ints, *, flips: float) -> None:
-    """Plan for all rows, so that the budget is shared fairly, and carry the plan out for some of them."""
-    choice = _plan(task, ledger.method[0] if len(ledger.method) else "", options, all_rows, flips)
-    mine_to_do = np.isin(all_rows, rows)
-    here = mine_to_do & (choice.passes > 0)
-    ledger.otherwise[all_rows[mine_to_do]] = Outcome.LEFT_OUT_BY_PLAN.value
-    ledger.otherwise[all_rows[here]] = Outcome.TRANSFER_TOO_WEAK.value  # also where the cache has too few such noises
+def _only(choice: Choice, chosen: NDArray[np.bool_]) -> Choice:
+    return Choice(choice.option[chosen], choice.passes[chosen])
+
+
+def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, choice: Choice, flips: float) -> None:
+    """Carry out what was chosen for some rows."""
+    # Also where the cache turns out to have too few noises of a kind for what was chosen.
+    ledger.otherwise[rows] = np.where(
+        choice.passes > 0, Outcome.TRANSFER_TOO_WEAK.value, Outcome.LEFT_OUT_BY_PLAN.value
+    )
     for number, option in enumerate(options):
-        mine = here & (choice.option == number)
-        if mine.any():
-            ledger.method[all_rows[mine]] = option.name if len(options) > 1 else ledger.method[all_rows[mine]]
-            chosen, passes = all_rows[mine], choice.passes[mine]
-            for start in range(0, len(chosen), ROWS_AT_ONCE):
-                here_and_now = slice(start, start + ROWS_AT_ONCE)
-                option.run(task, ledger, chosen[here_and_now], passes[here_and_now], flips)
+        mine = (choice.passes > 0) & (choice.option == number)
+        chosen, passes = rows[mine], choice.passes[mine]
+        if len(options) > 1:
+            ledger.method[chosen] = option.name
+        for start in range(0, len(chosen), ROWS_AT_ONCE):
+            now = slice(start, start + ROWS_AT_ONCE)
+            option.run(task, ledger, chosen[now], passes[now], flips)
 
 
-def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float) -> Choice:
-    """An option and passes for each row. Their mean over all inputs is `samples`; skipped inputs leave theirs to others."""
+def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float, budget: int) -> Choice:
+    """An option and passes for each row. Skipped inputs leave their share of the budget to others."""
     largest = int(min(_LARGEST_SHARE.get(method, 0.5) * task.cached_samples, 2**31))
     if task.objective is None and task.samples > largest:
         raise ValueError(
@@ -122,7 +132,7 @@ def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips:
     expected = [option.expect(task, flips, largest) for option in options]
     if task.objective is None:
         return Choice(best_option(beliefs, expected, Objective(), passes), passes)
-    return plan_budget(beliefs, expected, task.objective, task.samples * len(task.positions), largest)
+    return plan_budget(beliefs, expected, task.objective, budget, largest)
 
 
 def _pilot(task: Task, rows: Ints) -> Ints:

@@ -75,8 +75,12 @@ class Task:
 
     def settings(self, method: str, *, error: float | None = None) -> Settings:
         """Settings of a result: the cache's noise and seed, the modified model's identity and numerics."""
+        settings = self.cache.settings(method=method, certificate=self.certificate, alpha=self.alpha, error=error)
+        if method == "scratch":  # owes nothing to the cache
+            settings = replace(settings, selection_samples=self.selection_samples, looks=())
         return replace(
-            self.cache.settings(method=method, certificate=self.certificate, alpha=self.alpha, error=error),
+            settings,
+            cache_numerics=None if method == "scratch" else settings.numerics,
             samples=self.samples,
             model=asdict(self.source.identity),
             numerics=self.source.numerics,

@@ -59,7 +59,7 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is the mean over all inputs. The default is "acr" for auto,
+    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs. The default is "acr" for auto,
     series, paired and joint. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
@@ -74,7 +74,7 @@ def recertify(
         len(model.digests) if isinstance(model, StoredVotes | RememberingSource) else len(checked_inputs(inputs))
     )
     members = family_members(family, family_size, inputs_here)
-    alpha = 2 * manifest.alpha if alpha is None else alpha / members
+    alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members
     if method not in METHODS:
         raise ValueError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}")
     if irs_form not in ("paper", "exact"):

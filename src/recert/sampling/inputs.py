@@ -11,6 +11,8 @@ def checked_inputs(inputs: Any) -> NDArray[np.float32]:
     """The inputs as one float32 array on the CPU, or a ValueError that says what to do."""
     if inputs is None:
         raise ValueError("expected inputs, got None; only StoredVotes certify without inputs")
+    if isinstance(inputs, torch.Tensor) and inputs.dtype in (torch.bfloat16, torch.float16):
+        raise ValueError(f"expected float32 inputs, got {inputs.dtype}; convert them with .float()")
     array = inputs.detach().cpu().numpy() if isinstance(inputs, torch.Tensor) else np.asarray(inputs)
     if np.issubdtype(array.dtype, np.integer):
         raise ValueError(

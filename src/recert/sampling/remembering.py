@@ -21,6 +21,7 @@ class RememberingSource:
         self.identity = source.identity
         self.digests = source.digests
         self.input_shape = source.input_shape
+        self.streams = source.streams
 
     @property
     def numerics(self) -> dict[str, str]:

@@ -41,6 +41,7 @@ class Sampler:
         self.inputs = checked_inputs(inputs)
         self.input_shape = self.inputs.shape[1:]
         self.noise = noise
+        self.streams = frozenset(Stream)
         self.digests = [input_digest(x) for x in self.inputs]
         self._keys = np.array([noise_key(seed, digest) for digest in self.digests], dtype=np.uint64)
         self._network = Network(model, device, classes)

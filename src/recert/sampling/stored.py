@@ -33,12 +33,15 @@ class StoredVotes:
         for stream, votes in raw.items():
             _check(votes, stream, len(raw[Stream.ESTIMATION]))
         largest = max(int(votes.max(initial=0)) for votes in raw.values())
-        self.classes = largest + 1 if classes is None else classes
+        self.classes = max(2, largest + 1) if classes is None else classes
+        if self.classes < 2:
+            raise ValueError(f"expected at least 2 classes, got {self.classes}")
         if largest >= self.classes:
             raise ValueError(f"expected votes below classes = {self.classes}, got {largest}; a vote for nobody is -1")
         self._raw = raw
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
+        self.streams = frozenset(raw)
         self.numerics: dict[str, str] = {"source": "stored votes"}
         self.input_shape: tuple[int, ...] = ()
         self.digests = [hashlib.sha256(f"stored input {i}".encode()).hexdigest() for i in range(len(estimation))]

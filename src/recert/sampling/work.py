@@ -51,6 +51,7 @@ class VoteSource(Protocol):
     identity: ModelIdentity
     digests: list[str]
     input_shape: tuple[int, ...]
+    streams: frozenset[Stream]
 
     @property
     def numerics(self) -> dict[str, str]:
