@@ -142,6 +142,9 @@ def check_settings(
     samples: int, selection_samples: int, alpha: float, certificate: str, smallest: int | None = None
 ) -> None:
     """Refuse settings that are wrong or that could never certify anything, before a sample is spent."""
+    for name, value in (("samples", samples), ("selection_samples", selection_samples)):
+        if not isinstance(value, int | np.integer):
+            raise ValueError(f"expected {name} as a whole number, got {value!r}; write int({value!r})")
     if certificate not in CERTIFICATES:
         raise ValueError(f"expected certificate to be one of {', '.join(CERTIFICATES)}, got {certificate!r}")
     bounds.check_alpha(alpha)

@@ -34,6 +34,11 @@ class Cache:
         self._directory = directory
         self._table = VoteTable(directory, manifest.context)
 
+    def __repr__(self) -> str:
+        m = self.manifest
+        where = "in memory" if self._directory is None else f"at {self._directory}"
+        return f"<Cache {where}: {len(self.digests)} inputs, {m.samples} votes each, {m.noise}, seed {m.seed}>"
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""

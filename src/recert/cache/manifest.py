@@ -85,7 +85,7 @@ class Manifest:
                     f"numerics.{name}",
                     before,
                     now,
-                    "restore it, or pass allow_numerics=True to mix them (recorded as such)",
+                    "restore it, or pass allow_numerics=True (--allow-numerics) to mix them (recorded as such)",
                 )
 
     def extended(self, other: "Manifest") -> Self:

@@ -74,7 +74,7 @@ class Settings:
         return text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificates:
     """One row per input. Counts that a method does not use are 0."""
 
@@ -117,6 +117,10 @@ class Certificates:
             norm=np.full(rows, parse_noise(settings.noise).norm, dtype=object),
             method=method, alpha=np.full(rows, settings.alpha), settings=settings,
         )  # fmt: skip
+
+    def __repr__(self) -> str:
+        share = f"{self.certified.mean():.1%} certified" if len(self) else "none"
+        return f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
 
     def __len__(self) -> int:
         return len(self.index)

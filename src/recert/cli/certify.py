@@ -7,7 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.output import say, show, summary, write
-from recert.cli.requirements import met
+from recert.cli.requirements import check_forms, met
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +59,7 @@ def certify(
 ) -> None:
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
     at = o.parse_radii(radii)
+    check_forms(require)
     import recert
     from recert.cli.loading import default_store, load_inputs, load_network
     from recert.cli.progress import drawn_progress

@@ -18,9 +18,18 @@ CALIBRATION_INPUTS = 256
 
 def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
     """The model of a spec, on a device."""
+    import torch
+
     from recert.models.loading import load_model
 
-    return load_model(spec, trust=trust).model.to(device)
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(
+            f"expected a device that is there, got {device!r}, and torch finds no CUDA device; use --device cpu"
+        )
+    loaded = load_model(spec, trust=trust)
+    if loaded.note:
+        say(f"{spec}: {loaded.note}")
+    return loaded.model.to(device)
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":

@@ -21,7 +21,7 @@ class CertificateKind(StrEnum):
 Model = Annotated[
     str,
     typer.Option(
-        "--model", "-m", help="Model: a name (see [b]recert models[/b]), package.module:factory[@weights], or a file."
+        "--model", "-m", help="Model: a name (see [b]recert models[/b]), package.module:factory\\[@weights], or a file."
     ),
 ]
 Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR.")]
@@ -44,9 +44,6 @@ Require = Annotated[
 Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 files, which can run code.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Approximation = Annotated[
-    str, typer.Option("--approximation", "-a", help="How the model is changed (see [b]recert approximations[/b]).")
-]
 
 
 def parse_radii(text: str) -> list[float]:

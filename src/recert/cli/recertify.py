@@ -1,5 +1,6 @@
 """recert recertify"""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from recert.cli import options as o
 from recert.cli.certify import finish
 from recert.cli.output import say, show, summary
+from recert.cli.requirements import check_forms
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,14 +21,16 @@ def recertify(
     model: o.Model,
     data: o.Data,
     store: o.Store,
-    samples: Annotated[int, typer.Option(help="Forward passes per input on the changed model.")] = 1_000,
+    samples: Annotated[
+        int, typer.Option(help="Forward passes on the changed model, about the mean per input.")
+    ] = 1_000,
     approximation: Annotated[
         str | None,
         typer.Option(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, series, paired, irs, scratch or scratch-cached.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, series, joint, paired, irs, scratch or scratch-cached.")] = "auto",
     plan: Annotated[
         str | None,
         typer.Option(help="acr, accuracy:R or uniform: where the budget goes; acr for auto, series and paired."),
@@ -54,6 +58,7 @@ def recertify(
 ) -> None:
     """Certify a changed model from the cache of the original, for a fraction of the cost."""
     at = o.parse_radii(radii)
+    check_forms(require)
     import recert
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
@@ -61,7 +66,7 @@ def recertify(
     cache = recert.Cache.open(store)
     dataset = load_inputs(data, split=split, every=every, count=count)
     if dry_run:
-        say(f"{len(dataset.inputs)} inputs, at most {len(dataset.inputs) * samples:,} forward passes, nothing written")
+        say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return
     network = load_network(model, device=device, trust=trust)
     name = model
@@ -75,6 +80,8 @@ def recertify(
             certificate=None if certificate is None else certificate.value,
             reuse_threshold=reuse_threshold, batch_size=batch_size, progress=progress,
         )  # fmt: skip
+    if result.settings.model == asdict(cache.manifest.model):
+        say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     show([summary(name, result, dataset.labels, at)], format)
     say(result.guarantee)
     finish(result, dataset.labels, dataset.indices, out, require)

@@ -47,7 +47,7 @@ def _row(parameter: Any) -> str:
 
 def _plain(text: str | None) -> str:
     """Help without rich's markup."""
-    return re.sub(r"\[/?b\]", "`", text or "").replace("|", "\\|").strip()
+    return re.sub(r"\[/?b\]", "`", text or "").replace("\\[", "[").replace("|", "\\|").strip()
 
 
 if __name__ == "__main__":

@@ -14,14 +14,22 @@ _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operato
 _FORM = re.compile(r"\s*(accuracy|acr|abstained|smoothed-accuracy)(?::([0-9.]+))?\s*(>=|<=|>|<)\s*([0-9.eE+-]+)\s*")
 
 
+def check_forms(requirements: list[str] | None) -> None:
+    """Refuse a requirement that cannot be read before any work is done for it."""
+    for requirement in requirements or ():
+        match = _FORM.fullmatch(requirement)
+        if match is None or (match[1] == "accuracy") != (match[2] is not None):
+            raise ValueError(
+                "expected a requirement like accuracy:0.5>=0.6, acr>=0.4, abstained<=0.1 or smoothed-accuracy>=0.7, "
+                f"got {requirement!r}"
+            )
+
+
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:
     """Whether a condition holds, and the value it is about."""
+    check_forms([requirement])
     match = _FORM.fullmatch(requirement)
-    if match is None or (match[1] == "accuracy") != (match[2] is not None):
-        raise ValueError(
-            "expected a requirement like accuracy:0.5>=0.6, acr>=0.4, abstained<=0.1 or smoothed-accuracy>=0.7, "
-            f"got {requirement!r}"
-        )
+    assert match is not None
     metric, radius, comparison, limit = match.groups()
     if labels is None and metric != "abstained":
         raise ValueError(f"expected labels to check {requirement!r}, got data without labels")
