@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from recert.certificates.claims import outcome_column
 from recert.noise import Gaussian, Stream
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.sampling import ProgressCallback, StoredVotes, Work, collect, open_source
-from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
@@ -54,9 +54,7 @@ def certify(
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
     """
-    members = family_members(
-        family, family_size, len(model) if isinstance(model, StoredVotes) else len(checked_inputs(inputs))
-    )
+    members = family_members(family, family_size, model if isinstance(model, StoredVotes) else inputs)
     alpha = alpha / members
     if selection_samples is None:
         selection_samples = _usual_selection_samples(samples, store)
@@ -158,13 +156,13 @@ def check_settings(
         )
 
 
-def family_members(family: str | None, size: int | None, inputs: int) -> int:
+def family_members(family: str | None, size: int | None, inputs: Any) -> int:
     """Over how many claims alpha is divided: 1 without a family, else the size given or one for every input."""
     if family is None and size is None:
         return 1
     if family != "bonferroni":
         raise ValueError(f"expected family='bonferroni' or None, got {family!r}")
-    members = inputs if size is None else size
+    members = (len(inputs) if hasattr(inputs, "__len__") else 0) if size is None else size
     if members < 1:
         raise ValueError(f"expected a family of at least 1 claim, got {members}")
     return members

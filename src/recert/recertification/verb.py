@@ -14,7 +14,6 @@ from recert.planning import parse_plan
 from recert.recertification.methods import METHODS, run
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
-from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
 
@@ -65,15 +64,14 @@ def recertify(
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
     `family="bonferroni"` it is that of all inputs together, or of `family_size` claims: for k models on N inputs, k * N, with
-    k counting every model that could have been reported. The modified model
-    must be fixed before: it must not have been tuned on the cached noise.
+    k counting every model that could have been reported.
+
+    The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
-    inputs_here = (
-        len(model.digests) if isinstance(model, StoredVotes | RememberingSource) else len(checked_inputs(inputs))
-    )
-    members = family_members(family, family_size, inputs_here)
+    known = model.digests if isinstance(model, StoredVotes | RememberingSource) else inputs
+    members = family_members(family, family_size, known)
     alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members
     if method not in METHODS:
         raise ValueError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}")
