@@ -2,39 +2,34 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 import recert
 from recert import bounds
+from recert.figures import BASELINE, SERIES, new_figure, paper_style
 from recert.planning import Beliefs, Objective, plan_budget
 from recert.planning.prediction import Circumstances, series_table
 from recert.radius import one_sided_radius
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 HERE = Path(__file__).parent / "pictures"
 STYLES = {
-    "from scratch": ("0.45", "-", "o"), "irs (the paper)": ("tab:orange", "--", "s"), "irs (the paper, one-sided)": ("tab:orange", "--", "s"), "series": ("tab:blue", "-.", "^"),
-    "paired": ("tab:purple", ":", "v"), "joint": ("tab:green", "-", "D"), "auto, planned": ("tab:green", "-", "D"),
+    "from scratch": BASELINE, "irs (the paper)": SERIES[1], "irs (the paper, one-sided)": SERIES[1], "series": SERIES[0]._replace(dash=(6, 1.6, 1.2, 1.6)),
+    "paired": SERIES[3]._replace(dash=(1.2, 1.4)), "joint": SERIES[2]._replace(dash=()), "auto, planned": SERIES[0],
 }  # fmt: skip
 
 
-def line(axes: plt.Axes, name: str, x: np.ndarray, y: np.ndarray, marks: bool = True) -> None:
-    color, style, marker = STYLES[name]
-    axes.plot(
-        x, y, label=name, color=color, linestyle=style, marker=marker if marks else None, markersize=4.5, linewidth=1.8
-    )
+def line(axes: "Axes", name: str, x: np.ndarray, y: np.ndarray, marks: bool = True) -> None:
+    axes.plot(x, y, label=name, **STYLES[name].keywords | ({} if marks else {"marker": ""}))
 
 
-def finish(figure: plt.Figure, name: str) -> None:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(alpha=0.25)
-    figure.tight_layout()
-    figure.savefig(HERE / f"{name}.png", dpi=160)
+def finish(figure: "Figure", name: str) -> None:
+    figure.savefig(HERE / f"{name}.png")
     print(f"wrote {HERE / name}.png")
 
 
@@ -50,7 +45,7 @@ def digits() -> None:
     int8 = approximate(model, "int8", calibration=calibration).model
     cache = recert.certify(model, data.inputs, noise=noise, samples=10_000)
     budgets, baseline = [50, 100, 200, 350, 500, 700, 1_000], [50, 100, 200, 500, 1_000, 2_000, 4_000, 7_000, 10_000]
-    figure, axes = plt.subplots(figsize=(7, 4.2))
+    figure, (axes,) = new_figure(width=4.8, height=2.9)
     ours = compare(int8, data.inputs, cache, data.labels, budgets=budgets, baseline_budgets=baseline, methods=["auto"])
     one = recert.certify(model, data.inputs, noise=noise, samples=10_000, certificate="one-sided")
     paper = compare(int8, data.inputs, one, data.labels, budgets=budgets, baseline_budgets=budgets[:2], methods=["irs"])
@@ -63,17 +58,20 @@ def digits() -> None:
     original = cache.certificates.average_certified_radius(data.labels)
     axes.axhline(original, color="0.2", linewidth=1, linestyle=(0, (1, 2)))
     axes.annotate(
-        "original network, 10,100 passes", (55, original), xytext=(0, 5), textcoords="offset points", fontsize=9
+        f"original network, {cache.certificates.mean_forward_passes:,.0f} passes",
+        (55, original),
+        xytext=(0, 5),
+        textcoords="offset points",
     )
     axes.set(xscale="log", xlabel="forward passes per image on the int8 network", ylabel="average certified radius")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     finish(figure, "digits-int8")
 
 
 def bound_curves() -> None:
     """Lower bound on the modified network's vote against replays, at expected counts (p = .8, alpha = .002)."""
     p, alpha = 0.8, 0.002
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharex=False)
+    figure, panels = new_figure(2, width=8.4, height=3.1)
     for axes, n, h in ((panels[0], 10_000, 0.0004), (panels[1], 100_000, 0.005)):
         m = np.unique(np.round(np.geomspace(50, n / 5, 30)))
         k, m0 = round(p * n), np.round(m * (1 - p))
@@ -95,8 +93,8 @@ def bound_curves() -> None:
             xlabel="forward passes on the modified network",
             ylabel="lower bound on its vote (truth: .8)",
         )
-        axes.set_title(f"{n:,} cached votes; {h:.2%} of them lost, as many gained", fontsize=9)
-    panels[0].legend(frameon=False, loc="lower right")
+        axes.set_title(f"{n:,} cached votes; {h:.2%} of them lost, as many gained")
+    panels[0].legend(loc="lower right")
     finish(figure, "bound-against-replays")
 
 
@@ -107,17 +105,17 @@ def allocation() -> None:
     votes = np.round(share * 500).astype(int)
     counts = np.stack([votes, 500 - votes], axis=1)
     table = series_table(Circumstances(n, alpha), n // 2)
-    figure, axes = plt.subplots(figsize=(7, 4.2))
+    figure, (axes,) = new_figure(width=4.8, height=2.9)
     for mean, style in ((100, ":"), (300, "--"), (1_000, "-")):
         beliefs = Beliefs.from_votes(counts, np.zeros(len(counts), dtype=int))
         choice = plan_budget(
             beliefs, [lambda p, _, m: one_sided_radius(table(p, m), sigma)], Objective(), mean * len(counts), n // 2
         )
-        axes.plot(share, choice.passes, style, color="tab:blue", label=f"{mean} on average")
+        axes.plot(share, choice.passes, label=f"{mean} on average", color=SERIES[0].colour, linestyle=style, marker="")
     axes.set(
         yscale="symlog", ylim=(0, n / 2), xlabel="share of selection votes for the class (of 500)", ylabel="replays"
     )
-    axes.legend(frameon=False, loc="upper left")
+    axes.legend(loc="upper left")
     finish(figure, "allocation")
 
 
@@ -125,4 +123,5 @@ if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     chosen = sys.argv[1:] or ["digits", "bounds", "allocation"]
     for name in chosen:
-        {"digits": digits, "bounds": bound_curves, "allocation": allocation}[name]()
+        with paper_style():
+            {"digits": digits, "bounds": bound_curves, "allocation": allocation}[name]()

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+settings.register_profile("recert", deadline=None)  # a busy machine is no failure
+settings.load_profile("recert")
 
 
 @pytest.fixture(scope="session")

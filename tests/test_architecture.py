@@ -31,7 +31,7 @@ def room(file: Path) -> str:
 
 
 PURE = {"bounds", "radius", "metrics", "planning", "votes"}
-NO_TORCH = PURE | {"certificates", "cache", "errors"}
+NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report"}
 ALLOWED = {
     "errors": set(), "version": set(), "votes": set(), "metrics": set(), "radius": set(), "bounds": set(),
     "noise": set(),
@@ -39,15 +39,30 @@ ALLOWED = {
     "certificates": {"bounds", "radius", "metrics", "noise"},
     "cache": {"certificates", "errors", "models", "noise", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
+    "engines": {"cache", "errors", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "radius"},
-    "certification": {"bounds", "cache", "certificates", "noise", "sampling"},
+    # certify(proxy=...) hands over to `proxy`, which is built on certify itself
+    "certification": {"bounds", "cache", "certificates", "noise", "proxy", "sampling"},
+    "proxy": {
+        "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
+    },
     "recertification": {
         "bounds", "cache", "certificates", "certification", "noise", "planning", "radius", "sampling", "votes",
     },
+    "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"cache", "certificates", "metrics", "recertification", "sampling"},
+    "choosing": {
+        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
+    },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "models"},
+    "figures": set(),
+    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
     "training": {"cache", "data", "errors", "models", "noise", "version"},
+    "studies": {
+        "approximations", "bounds", "cache", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
+        "models", "noise", "recertification", "sampling", "votes",
+    },
 }  # fmt: skip
 
 

@@ -315,7 +315,7 @@ def test_ctrl_c_leaves_a_store_that_continues(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [sys.executable, "-m", "recert", *call], stderr=subprocess.PIPE, text=True, env=environment
     )
-    while not (tmp_path / "s" / "manifest.json").exists():
+    while not (tmp_path / "s" / "_manifest.json").exists():
         assert running.poll() is None
         time.sleep(0.05)
     time.sleep(0.5)

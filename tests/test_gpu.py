@@ -14,7 +14,7 @@ import recert
 from recert import Gaussian
 from recert.data import Dataset
 from recert.noise import Stream, on_torch
-from recert.noise.stream import NoisyRows, perturb
+from recert.noise.stream import NoisyRows, perturb, perturb_into
 from recert.sampling import Sampler, Work, collect
 from recert.training import train
 
@@ -43,6 +43,23 @@ def test_triton_plain_torch_and_numba_agree_bit_for_bit(size: int) -> None:
     plain = on_torch.perturb(x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), 0.37).cpu()
     assert torch.equal(here, there)
     assert torch.equal(here, plain)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (5, 7, 3), (3, 224, 224)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_noise_straight_into_the_batch_is_the_same_noise(
+    dtype: torch.dtype, shape: tuple[int, ...], layout: torch.memory_format
+) -> None:
+    rng = np.random.default_rng(1)
+    x = torch.from_numpy(rng.random((4, int(np.prod(shape))), dtype=np.float32))
+    keys = rng.integers(0, 2**63, 4).astype(np.uint64)
+    wanted = NoisyRows(rng.integers(0, 4, 33), rng.integers(0, 2**32, 33), rng.integers(0, 4, 33))
+    expected = perturb(x, keys, wanted, Gaussian(0.37)).reshape(-1, *shape).to(dtype)
+    out = torch.empty((33, *shape), dtype=dtype, device="cuda", memory_format=layout)
+    columns = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
+    perturb_into(out, x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), Gaussian(0.37))
+    assert torch.equal(out.cpu(), expected)
 
 
 def network() -> torch.nn.Module:
@@ -90,6 +107,98 @@ def test_out_of_memory_is_recovered_from() -> None:
     drawn = collect(sampler, [Work(0, Stream.ESTIMATION, range(300))], "test")[0]
     assert sampler.batch_size < 256
     assert drawn.counts.sum() == 300
+
+
+def test_a_recorded_batch_gives_the_votes_of_plain_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = votes(network().cuda(), 512)
+    monkeypatch.setattr("recert.sampling.device_lane.DeviceLane.record", lambda self: None)
+    assert np.array_equal(recorded, votes(network().cuda(), 512))
+
+
+def test_networks_that_cannot_be_recorded_still_vote() -> None:
+    class LooksAtValues(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            answer = self.inner(batch)
+            return answer if float(answer.sum()) < float("inf") else answer.nan_to_num()
+
+    assert np.array_equal(votes(LooksAtValues().eval().cuda(), 512), votes(network().cuda(), 512))
+
+
+def test_functions_on_the_device_are_called_every_time() -> None:
+    model = network().cuda()
+    offset = [0.0]
+
+    def counted(batch: torch.Tensor) -> torch.Tensor:
+        offset[0] += 1.0
+        return model(batch) + offset[0] * 0.0
+
+    sampler = Sampler(counted, images(), noise=Gaussian(0.5), seed=0, batch_size=512, device="cuda")
+    before = offset[0]
+    collect(sampler, [Work(0, Stream.ESTIMATION, range(5_120))], "test")
+    assert offset[0] == before + 10
+
+
+def test_inputs_that_do_not_fit_are_sent_with_their_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = votes(network().cuda(), 300)
+    monkeypatch.setattr("recert.sampling.device_lane.SHARE_FOR_INPUTS", 0.0)
+    assert np.array_equal(votes(network().cuda(), 300), together)
+
+
+def test_a_network_that_needs_plain_memory_gets_it() -> None:
+    class Views(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.conv, self.head = torch.nn.Conv2d(3, 4, 3, stride=8), torch.nn.Linear(64, 10)
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return self.head(self.conv(batch).view(len(batch), -1))
+
+    sampler = Sampler(Views().eval().cuda(), images(), noise=Gaussian(0.5), seed=0, batch_size=64)
+    assert sampler.numerics["memory_format"] == "contiguous"
+
+
+@pytest.mark.parametrize("numerics", ["fp32", "tf32", "bf16", "fp16"])
+def test_numerics_are_recorded_and_flip_few_votes(numerics: str) -> None:
+    model = network().cuda()
+    prepared = recert.prepare(model, numerics=numerics)
+    sampler = Sampler(prepared, images(), noise=Gaussian(0.5), seed=0, batch_size=512)
+    assert sampler.numerics["tf32_convolutions"] == str(numerics == "tf32" or numerics in ("bf16", "fp16"))
+    differing = np.mean(votes(prepared, 512) != votes(recert.prepare(model, numerics="fp32"), 512))
+    print(f"{numerics}: {differing:.5f} of the votes differ from strict float32")
+    assert differing < 0.02
+    assert torch.backends.cudnn.allow_tf32  # as it was
+
+
+def test_compiled_networks_vote_alike() -> None:
+    model = network().cuda()
+    compiled, plain = recert.prepare(model, numerics="fp32", compile=True), recert.prepare(model, numerics="fp32")
+    differing = np.mean(votes(compiled, 512) != votes(plain, 512))
+    print(f"compiled: {differing:.5f} of the votes differ")
+    assert differing < 0.002
+
+
+def test_memory_on_the_device_does_not_grow_with_samples() -> None:
+    model, peaks = network().cuda(), []
+    for samples in (10_000, 10_000, 200_000):  # the first warms up
+        sampler = None
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        sampler = Sampler(model, images(1), noise=Gaussian(0.5), seed=0, batch_size=1_024)
+        for _ in sampler.draw([Work(0, Stream.ESTIMATION, range(samples))]):
+            pass
+        peaks.append(torch.cuda.max_memory_allocated())
+    assert peaks[2] <= 1.01 * peaks[1]
+
+
+def test_the_batch_size_is_found_by_speed() -> None:
+    sampler = Sampler(network().cuda(), images(), noise=Gaussian(0.5), seed=0)
+    assert sampler.batch_size & (sampler.batch_size - 1) == 0
+    assert 512 <= sampler.batch_size <= 16_384
 
 
 def test_certify_and_recertify_on_the_device() -> None:

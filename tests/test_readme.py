@@ -22,7 +22,7 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
     finally:
         os.chdir(before)
     assert "with probability at least 0.998" in out.getvalue()
-    assert (tmp_path / "runs" / "digits" / "manifest.json").exists()
+    assert (tmp_path / "runs" / "digits" / "_manifest.json").exists()
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:

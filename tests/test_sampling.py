@@ -44,7 +44,7 @@ def test_votes_are_the_models_argmax_on_the_stream() -> None:
     votes = [drawn.votes for drawn in collect(sampler, estimation(5, 13), "test")]
     for i in range(5):
         for s in range(13):
-            batch = sampler._noisy(NoisyRows(np.array([0]), np.array([s]), np.array([int(Stream.ESTIMATION)])), [i])
+            batch = sampler._lane.noisy(NoisyRows(np.array([i]), np.array([s]), np.array([int(Stream.ESTIMATION)])))
             assert votes[i][s] == int(model(batch).argmax())
 
 

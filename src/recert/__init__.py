@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from recert import bounds as bounds
     from recert import metrics as metrics
     from recert import radius as radius
+    from recert.auditing import audit as audit
     from recert.cache import Cache as Cache
     from recert.certificates import Certificates as Certificates
     from recert.certificates import Outcome as Outcome
     from recert.certification import certify as certify
     from recert.certification import predict as predict
+    from recert.choosing import select as select
     from recert.errors import RecertError as RecertError
+    from recert.models.inference import prepare as prepare
     from recert.noise import Gaussian as Gaussian
     from recert.recertification import recertify as recertify
     from recert.sampling import Progress as Progress
@@ -34,9 +37,12 @@ _HOMES = {
     "Progress": "recert.sampling",
     "RecertError": "recert.errors",
     "StoredVotes": "recert.sampling",
+    "audit": "recert.auditing",
     "certify": "recert.certification",
     "predict": "recert.certification",
+    "prepare": "recert.models.inference",
     "recertify": "recert.recertification",
+    "select": "recert.choosing",
 }
 _ROOMS = ("bounds", "metrics", "radius")
 

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -14,16 +14,69 @@ from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
 from recert.noise import Gaussian, Stream
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, StoredVotes, Work, collect, open_source
+from recert.sampling import ProgressCallback, VoteSource, Work, collect, open_source
 from recert.sampling.network import Model
+
+if TYPE_CHECKING:
+    from recert.proxy import ProxyCertification
+
+Inputs = NDArray[np.float32] | torch.Tensor | None
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
 
 
+class CertifyOptions(TypedDict, total=False):
+    """Keyword arguments of `certify`, for those who check types: what it returns depends on `proxy`."""
+
+    noise: Required[Gaussian]
+    samples: int
+    selection_samples: int | None
+    alpha: float
+    seed: int
+    certificate: str
+    family: str | None
+    family_size: int | None
+    store: str | os.PathLike[str] | None
+    allow_numerics: bool
+    batch_size: int | None
+    device: str | torch.device | None
+    classes: int | None
+    identity: str | None
+    progress: ProgressCallback | None
+
+
+@overload
 def certify(
-    model: Model | StoredVotes,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    model: Model | VoteSource, inputs: Inputs, *, proxy: None = None, **options: Unpack[CertifyOptions]
+) -> Cache: ...
+
+
+@overload
+def certify(
+    model: Model,
+    inputs: Inputs,
+    *,
+    proxy: str | torch.nn.Module,
+    proxy_transfer: int | None = None,
+    **options: Unpack[CertifyOptions],
+) -> "ProxyCertification": ...
+
+
+@overload
+def certify(
+    model: Model | VoteSource,
+    inputs: Inputs,
+    *,
+    proxy: str | torch.nn.Module | None,
+    proxy_transfer: int | None = None,
+    **options: Unpack[CertifyOptions],
+) -> "Cache | ProxyCertification": ...
+
+
+def certify(
+    model: Model | VoteSource,
+    inputs: Inputs,
     *,
     noise: Gaussian,
     samples: int = 100_000,
@@ -35,12 +88,14 @@ def certify(
     family_size: int | None = None,
     store: str | os.PathLike[str] | None = None,
     allow_numerics: bool = False,
+    proxy: str | torch.nn.Module | None = None,
+    proxy_transfer: int | None = None,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
     classes: int | None = None,
     identity: str | None = None,
     progress: ProgressCallback | None = None,
-) -> Cache:
+) -> "Cache | ProxyCertification":
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
@@ -53,19 +108,35 @@ def certify(
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
+
+    With `proxy` (an approximation such as "fp16" or "int8", or a model) a faster network draws the `samples`, and the
+    certificates are carried over to the model by `proxy_transfer` of its own forward passes per input: see `recert.proxy`.
     """
-    members = family_members(family, family_size, model if isinstance(model, StoredVotes) else inputs)
+    if proxy is not None:
+        from recert.proxy import certify_by_proxy
+
+        if isinstance(model, VoteSource):
+            raise ValueError("expected a model with proxy=..., got votes; a proxy is made of the model itself")
+
+        return certify_by_proxy(
+            model, inputs, noise=noise, proxy=proxy, transfer=proxy_transfer, samples=samples, selection_samples=selection_samples,
+            alpha=alpha, seed=seed, certificate=certificate, family=family, family_size=family_size, store=store,
+            allow_numerics=allow_numerics, batch_size=batch_size, device=device, classes=classes, identity=identity, progress=progress,
+        )  # fmt: skip
+    members = family_members(family, family_size, model.digests if isinstance(model, VoteSource) else inputs)
     alpha = alpha / members
+    before = None if store is None else Cache.manifest_at(store)
     if selection_samples is None:
-        selection_samples = _usual_selection_samples(samples, store)
+        selection_samples = _usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
-    if store is not None and identity is None and not isinstance(model, torch.nn.Module | StoredVotes):
+    if store is not None and identity is None and not isinstance(model, torch.nn.Module | VoteSource):
         raise ValueError(
             "expected identity=... with a callable model and a store, got none; name it, e.g. 'my-api-2024-05'"
         )
     source = open_source(
-        model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes, identity=identity
-    )
+        model, inputs, noise=noise, seed=seed, batch_size=batch_size or (before.batch_size if before else None),
+        device=device, classes=classes, identity=identity,
+    )  # fmt: skip
     wanted = Manifest(
         model=source.identity, noise=noise.spec, seed=seed, classes=source.classes, input_shape=source.input_shape,
         selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
@@ -85,16 +156,16 @@ def certify(
     return cache
 
 
-def _usual_selection_samples(samples: int, store: str | os.PathLike[str] | None) -> int:
+def _usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:
     """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
     if store is None:
         return 100
-    return Cache.selection_samples_at(store) or int(np.clip(samples // 20, 100, 500))
+    return int(np.clip(samples // 20, 100, 500)) if before is None else before.selection_samples
 
 
 def predict(
-    model: Model | StoredVotes,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    model: Model | VoteSource,
+    inputs: Inputs,
     *,
     noise: Gaussian,
     samples: int = 1_000,

@@ -11,7 +11,7 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.recertification import recertify
-from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
+from recert.sampling import ProgressCallback, RememberingSource, VoteSource, open_source
 from recert.sampling.network import Model
 
 BASELINES = ("scratch", "scratch-cached")
@@ -64,7 +64,7 @@ class Comparison:
 
 
 def compare(
-    model: Model | StoredVotes,
+    model: Model | VoteSource,
     inputs: Any,
     cache: Cache,
     labels: NDArray[np.int64],

@@ -9,6 +9,23 @@ class UnusableModel(RecertError):
     """The model cannot be certified as it is: the message says why and what to change."""
 
 
+class UnusableInputs(RecertError):
+    """The network raised on some inputs; the votes of all others were drawn. `failures`: position to (digest, reason)."""
+
+    def __init__(self, failures: dict[int, tuple[str, str]], inputs: int) -> None:
+        named = [f"input {i} ({digest[:12]}): {why}" for i, (digest, why) in sorted(failures.items())]
+        shown = "; ".join(named[:20]) + ("; ..." if len(named) > 20 else "")
+        super().__init__(
+            f"the network failed on {len(failures)} of {inputs} inputs: {shown}. What was drawn of the others is kept if there "
+            "is a store: leave these inputs out, or repair the network and run the same command again"
+        )
+        self.failures = failures
+
+
+class LostWorkers(RecertError):
+    """There are no workers to draw with, or they do not compute alike: repair the cluster and run the same command again."""
+
+
 class ContextMismatch(RecertError):
     """A cache belongs to another model, noise, seed or data: use the right pair, or another store."""
 

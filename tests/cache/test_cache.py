@@ -224,7 +224,7 @@ def test_a_missing_and_a_truncated_part_are_found(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_bad_manifest_is_refused(tmp_path: Path, change: object, message: str) -> None:
     recert.certify(network(), inputs(), **OPTIONS, store=tmp_path)
-    file = tmp_path / "manifest.json"
+    file = tmp_path / "_manifest.json"
     file.write_text(json.dumps(change(json.loads(file.read_text()))))  # type: ignore[operator]
     with pytest.raises(CorruptCache, match=message):
         Cache.open(tmp_path)
@@ -236,20 +236,22 @@ def test_counts_that_do_not_match_the_votes_are_found(tmp_path: Path) -> None:
     cache = recert.certify(network(), inputs(1), **OPTIONS, store=tmp_path)
     old = next(tmp_path.glob("part-*"))
     context = cache.manifest.context
-    rows = parts.decode(old.name, old.read_bytes(), context, with_votes=True)
+    rows = parts.decode(old.name, old.read_bytes(), context, 3)
     name, data = parts.encode([replace(row, counts=row.counts + 1) for row in rows], 3, context)
     old.unlink()
     (tmp_path / name).write_bytes(data)
-    (tmp_path / "manifest.json").write_bytes(replace(cache.manifest, parts=(name,)).to_json())
-    assert any("do not match its votes" in problem for problem in Cache.open(tmp_path).verify())
+    (tmp_path / "_manifest.json").write_bytes(replace(cache.manifest, parts=(name,)).to_json())
+    assert any("do not match its votes" in problem for problem in Cache.diagnose(tmp_path))
+    with pytest.raises(CorruptCache, match="do not match its votes"):
+        Cache.open(tmp_path)
 
 
 def test_parts_of_another_cache_are_refused(tmp_path: Path) -> None:
     """A lost manifest or copied parts must never mix the votes of two models."""
     recert.certify(network(0), inputs(), **OPTIONS, store=tmp_path / "a")
     recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path / "b")
-    (tmp_path / "a" / "manifest.json").unlink()
-    with pytest.raises(CorruptCache, match="holds parts of a cache but no manifest"):
+    (tmp_path / "a" / "_manifest.json").unlink()
+    with pytest.raises(CorruptCache, match="holds parts of a cache but no _manifest"):
         recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path / "a")
     for part in (tmp_path / "a").glob("part-*"):
         (tmp_path / "b" / part.name).write_bytes(part.read_bytes())
@@ -259,7 +261,7 @@ def test_parts_of_another_cache_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_cache_here(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
+    with pytest.raises(FileNotFoundError, match=r"_manifest\.json"):
         Cache.open(tmp_path / "nothing")
 
 

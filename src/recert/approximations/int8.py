@@ -18,8 +18,8 @@ from recert.approximations.context import Context
 from recert.approximations.onnx_file import describe
 from recert.approximations.onnx_kernels import OnnxKernels, kernel_gap
 from recert.approximations.onnx_quantisation import quantised_file
-from recert.approximations.optional import needed
 from recert.approximations.twin.module import Twin
+from recert.models.optional import needed
 
 CHECKED_ROWS = 8
 

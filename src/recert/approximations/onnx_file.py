@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from recert.approximations.optional import needed
 from recert.errors import UnusableModel
+from recert.models.optional import needed
 
 LAYERS = ("Conv", "Gemm", "MatMul")
 
@@ -33,15 +33,6 @@ def _rename(nodes: Any, old: str, new: str) -> None:
             for i, name in enumerate(names):
                 if name == old:
                     names[i] = new
-
-
-def without_traces(file: Any) -> Any:
-    """Drop notes on where the graph came from (source paths among them): the same model gives the same bytes."""
-    graph = file.graph
-    for part in (graph, *graph.node, *graph.initializer, *graph.value_info, *graph.input, *graph.output):
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
-    return file
 
 
 def describe(content: bytes) -> dict[str, str]:

@@ -1,23 +1,18 @@
 """A torch model into a quantised ONNX file: export, prepare, measure ranges on noisy inputs, quantise."""
 
-import io
-import logging
 import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from recert.approximations.calibration import Calibration
-from recert.approximations.onnx_file import with_float_outputs, without_traces
-from recert.approximations.optional import needed
+from recert.approximations.onnx_file import with_float_outputs
 from recert.errors import UnusableModel
+from recert.models.onnx_export import export, first_cause, quietly, without_traces
+from recert.models.optional import needed
 
 QUANTISED_OPERATORS = [
     "Conv", "Gemm", "MatMul",
@@ -31,14 +26,14 @@ CALIBRATION_BATCH = 64
 def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
     """The bytes of a static, per-channel u8s8 QDQ file of a float32 model on the CPU, with float32 logits."""
     onnx, _ = needed("onnx"), needed("onnxruntime.quantization")
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder, quietly():
         exported, prepared, quantised = (str(Path(folder, f"{step}.onnx")) for step in ("exported", "prepared", "int8"))
-        _export(model, calibration, exported)
+        export(model, calibration.noisy(0, 2), exported)
         try:
             _quantise(exported, prepared, quantised, calibration)
         except Exception as error:
             raise UnusableModel(
-                f"onnxruntime could not quantise the exported model: {_reason(error)}; "
+                f"onnxruntime could not quantise the exported model: {first_cause(error)}; "
                 "quantise it yourself and pass the .onnx file"
             ) from error
         file = without_traces(with_float_outputs(onnx.load(quantised)))
@@ -74,36 +69,6 @@ def _products_of_activations(graph: Any) -> list[str]:
     return [node.name for node in products]
 
 
-class _Logits(nn.Module):
-    """The model with its logits taken out of what it wraps them in."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Tensor) -> Any:
-        answer = self.model(batch)
-        return getattr(answer, "logits", answer)
-
-
-def _export(model: nn.Module, calibration: Calibration, path: str) -> None:
-    needed("onnxscript")
-    rows = calibration.noisy(0, 2)
-    example = torch.from_numpy(np.resize(rows, (2, *rows.shape[1:])))  # torch.export takes a batch of 1 for a constant
-    batch = ({0: torch.export.Dim.DYNAMIC},)
-    try:
-        program = torch.onnx.export(
-            _Logits(model).eval(), (example,), dynamo=True, dynamic_shapes=batch, verbose=False, external_data=False
-        )
-    except Exception as error:
-        raise UnusableModel(
-            f"expected a model that torch.onnx.export can trace with any batch size, got {_reason(error)}; "
-            "rewrite what it cannot trace, or quantise the model yourself and pass the .onnx file"
-        ) from error
-    assert program is not None
-    program.save(path, external_data=False)
-
-
 def _reader(calibration: Calibration, name: str) -> Any:
     """Noisy batches as onnxruntime wants them."""
 
@@ -116,23 +81,3 @@ def _reader(calibration: Calibration, name: str) -> Any:
             return None if start is None else {name: calibration.noisy(start, start + CALIBRATION_BATCH)}
 
     return Reader()
-
-
-def _reason(error: BaseException) -> str:
-    """The first line of what went wrong first; exporters wrap it in pages of advice."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the progress, graphs and deprecation messages of the exporters, which are none of the user's business."""
-    disabled = logging.root.manager.disable
-    logging.disable(max(disabled, logging.WARNING))
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

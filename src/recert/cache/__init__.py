@@ -2,5 +2,6 @@
 
 from recert.cache.cache import Cache
 from recert.cache.manifest import Manifest
+from recert.cache.merging import merge
 
-__all__ = ["Cache", "Manifest"]
+__all__ = ["Cache", "Manifest", "merge"]

@@ -9,17 +9,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.cache import parts
+from recert.cache import limits, parts
 from recert.cache.directory import Directory
-from recert.cache.manifest import Manifest, mixed_numerics
+from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, UnknownInputs
 from recert.noise import Stream
-from recert.votes import Votes, count_votes
+from recert.votes import Votes
 
-MANIFEST = "manifest.json"
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
 
 
@@ -32,7 +31,7 @@ class Cache:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
         self._directory = directory
-        self._table = VoteTable(directory, manifest.context)
+        self._table = VoteTable(directory, manifest.context, manifest.classes)
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -46,14 +45,14 @@ class Cache:
         names = directory.names()
         if MANIFEST not in names:
             raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {len(names)} other files")
-        cache = cls(Manifest.from_json(directory.read(MANIFEST)), directory)
+        cache = cls(_read_manifest(directory), directory)
         missing = sorted(set(cache.manifest.parts) - set(names))
         if missing:
             raise CorruptCache(
                 f"{directory} lacks {missing[0]}; restore it, or remove it from {MANIFEST} and certify again"
             )
         for name in filter(parts.is_part, names):
-            cache._table.add(parts.decode(name, directory.read(name), cache.manifest.context, with_votes=False), name)
+            cache._table.add(cache._table.read(name), name)
         return cache
 
     @classmethod
@@ -83,12 +82,10 @@ class Cache:
         return nullcontext() if store is None else Directory(store).locked()
 
     @staticmethod
-    def selection_samples_at(store: str | os.PathLike[str]) -> int | None:
-        """How many selection votes per input the cache at `store` is made with; None if there is no cache."""
+    def manifest_at(store: str | os.PathLike[str]) -> Manifest | None:
+        """What the cache at `store` is made with; None if there is no cache."""
         directory = Directory(store)
-        if MANIFEST not in directory.names():
-            return None
-        return Manifest.from_json(directory.read(MANIFEST)).selection_samples
+        return _read_manifest(directory) if MANIFEST in directory.names() else None
 
     def missing(self) -> list[tuple[str, Stream, range]]:
         """Votes that are still to be drawn: (input, stream, sample range), each input once."""
@@ -118,6 +115,15 @@ class Cache:
     def record_numerics(self, numerics: dict[str, str]) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
         self.manifest = replace(self.manifest, numerics=mixed_numerics(self.manifest.numerics, numerics))
+
+    def remember_names(self, **names: str) -> None:
+        """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
+        names = {kind: name[: limits.TEXT] for kind, name in names.items()}
+        with nullcontext() if self._directory is None else self._directory.locked():
+            known = self.manifest if self._directory is None else _read_manifest(self._directory)
+            self.manifest = replace(known, names={**known.names, **names})
+            if self._directory is not None:
+                self._write_manifest()
 
     def certify(self, *, alpha: float | None = None, certificate: str | None = None) -> Certificates:
         """Certificates from the votes, at any alpha: the votes do not depend on it."""
@@ -164,11 +170,22 @@ class Cache:
     def counts(self, stream: Stream) -> NDArray[np.int64]:
         """Votes per class: inputs x classes."""
         n, classes = self.manifest.wanted(stream), self.manifest.classes
-        return np.stack([self._table.counts(digest, stream, n, classes) for digest in self.digests])
+        counts = [self._table.counts(digest, stream, n, classes) for digest in self.digests]
+        return np.array(counts, dtype=np.int64).reshape(-1, classes)
 
     def votes(self, digest: str, stream: Stream = Stream.ESTIMATION) -> Votes:
         """All votes of one input, in sample order."""
         return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def part_names(self) -> list[str]:
+        """Names of the stored parts, in order; none in memory."""
+        return [] if self._directory is None else list(filter(parts.is_part, self._directory.names()))
+
+    def part(self, name: str) -> tuple[bytes, list[parts.Row]]:
+        """A stored part as it lies there, checked, and its rows with their votes."""
+        assert self._directory is not None
+        data = self._directory.read(name, limits.PART_BYTES)
+        return data, parts.decode(name, data, self.manifest.context, self.manifest.classes)
 
     def about(self, digests: Sequence[str]) -> "Cache":
         """The same cache, viewed for other inputs. Inputs that it does not hold are named."""
@@ -186,6 +203,11 @@ class Cache:
         view._table = self._table
         return view
 
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the parts on disk."""
+        return sum(self._directory.size(name) for name in self.part_names()) if self._directory else 0
+
     def verify(self) -> list[str]:
         """What is wrong with the stored cache, one line each; an empty list is a sound cache."""
         return [] if self._directory is None else self.diagnose(self._directory.url)
@@ -196,39 +218,35 @@ class Cache:
         directory = Directory(path)
         names = directory.names()
         try:
-            cache = cls(Manifest.from_json(directory.read(MANIFEST)), directory)
+            cache = cls(_read_manifest(directory), directory)
         except (FileNotFoundError, CorruptCache) as error:
-            return [f"{MANIFEST}: {error}"]
+            return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
         problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
         for name in filter(parts.is_part, names):
             try:
-                rows = parts.decode(name, directory.read(name), cache.manifest.context, with_votes=True)
-                problems += [
-                    f"{name}: counts of input {row.digest[:12]} do not match its votes"
-                    for row in rows
-                    if cache._lies(row)
-                ]
-                cache._table.add([replace(row, votes=None) for row in rows], name)
+                cache._table.add(cache._table.read(name), name)
             except CorruptCache as error:
                 problems.append(str(error))
         lacking = {digest for digest, _, _ in cache.missing()}
         return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
 
-    def _lies(self, row: parts.Row) -> bool:
-        assert row.votes is not None
-        return not np.array_equal(count_votes(row.votes, self.manifest.classes), row.counts)
-
     def _write_part(self, rows: list[parts.Row]) -> None:
         assert self._directory is not None
         name, data = parts.encode(rows, self.manifest.classes, self.manifest.context)
         self._directory.write(name, data)
-        self._table.add([replace(row, votes=None) for row in rows], name)
+        self._table.add(rows, name)
 
     def _write_manifest(self) -> None:
         assert self._directory is not None
-        names = filter(parts.is_part, self._directory.names())
-        self.manifest = replace(self.manifest, parts=tuple(names))
-        self._directory.write(MANIFEST, self.manifest.to_json())
+        names = self._directory.names()
+        self.manifest = replace(self.manifest, parts=tuple(filter(parts.is_part, names)))
+        data = self.manifest.to_json()
+        if MANIFEST not in names or self._directory.read(MANIFEST) != data:  # what did not change stays signed
+            self._directory.write(MANIFEST, data)
+
+
+def _read_manifest(directory: Directory) -> Manifest:
+    return Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES))
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:

@@ -1,6 +1,8 @@
 """A directory of small immutable files, on this disk or behind any fsspec URL. Every write is all or nothing."""
 
+import errno
 import os
+import stat
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -8,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from recert.errors import StoreBusy
+from recert.errors import CorruptCache, StoreBusy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOCK = "lock"
+LOCK = ".lock"  # a leading dot or underscore: readers of Parquet folders pass over such files
 
 
 class Directory:
@@ -27,8 +29,9 @@ class Directory:
         return self.url
 
     @property
-    def _local(self) -> bool:
-        return isinstance(self._files, LocalFileSystem)
+    def local(self) -> str | None:
+        """The path on this disk, or None behind a URL."""
+        return str(self._root) if isinstance(self._files, LocalFileSystem) else None
 
     def names(self) -> list[str]:
         """Names of the files here; none if the directory does not exist."""
@@ -38,51 +41,87 @@ class Directory:
             return []
         return sorted(entry.rstrip("/").rsplit("/", 1)[-1] for entry in entries)
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, largest: int | None = None) -> bytes:
+        """A whole file. More than `largest` bytes, or something that is not a file, is refused before it is read."""
+        if self.local is not None:
+            if not stat.S_ISREG(os.stat(self._path(name)).st_mode):  # a device or a pipe would never end
+                raise CorruptCache(f"expected {name} in {self.url} to be a file, got something else; remove it")
+            size = os.path.getsize(self._path(name))
+        else:
+            size = self._files.size(self._path(name)) or 0
+        if largest is not None and size > largest:
+            raise CorruptCache(
+                f"expected at most {largest:,} bytes in {name}, got {size:,}; no cache of ours is so large"
+            )
         return bytes(self._files.cat_file(self._path(name)))
+
+    def size(self, name: str) -> int:
+        return int(self._files.size(self._path(name)) or 0)
+
+    def remove(self, name: str) -> None:
+        self._files.rm_file(self._path(name))
 
     def write(self, name: str, data: bytes) -> None:
         """Put a whole file in place, or nothing of it, whenever the process dies."""
-        if not self._local:
+        if self.local is None:
             self._files.pipe_file(self._path(name), data)
             return
-        os.makedirs(self._root, exist_ok=True)
-        temporary = self._path(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self._path(name))
-        except BaseException:
-            if os.path.exists(temporary):
-                os.remove(temporary)
-            raise
-        _flush_directory(self._root)
+        with self._explained():
+            os.makedirs(self._root, exist_ok=True)
+            temporary = self._path(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
+            try:
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, self._path(name))
+            except BaseException:
+                if os.path.exists(temporary):
+                    os.remove(temporary)
+                raise
+            flush_directory(self._root)
 
     @contextmanager
     def locked(self) -> "Iterator[None]":
         """Hold the local directory for one writing process; the lock dies with it. Object stores are not locked."""
-        if not self._local or os.name != "posix":
+        if self.local is None or os.name != "posix":
             yield
             return
         import fcntl
 
-        os.makedirs(self._root, exist_ok=True)
-        with open(self._path(LOCK), "a") as file:
+        with self._explained():
+            os.makedirs(self._root, exist_ok=True)
+            held = os.open(self._path(LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise StoreBusy(
                     f"another process is writing to {self.url}; wait for it, or use another store"
                 ) from None
             yield
+        finally:
+            os.close(held)
+
+    @contextmanager
+    def _explained(self) -> "Iterator[None]":
+        """Errors of writing, in words: which store, and what to do."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise PermissionError(
+                    f"{self.url} can be read but not written ({error.strerror}); copy it to where you may write, or use another store"
+                ) from error
+            if error.errno in (errno.ENOTDIR, errno.EEXIST):
+                raise NotADirectoryError(f"expected a folder for the store at {self.url}, got a file") from error
+            raise
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
 
-def _flush_directory(path: str) -> None:
+def flush_directory(path: str) -> None:
     """A rename survives a power cut only once its directory is flushed."""
     if os.name != "posix":
         return

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
+from recert.cache import limits, strict_json
 from recert.errors import ContextMismatch, CorruptCache
 from recert.models.identity import ModelIdentity
 from recert.noise import Gaussian, Stream, parse_noise
 
 SCHEMA = 1
+MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders pass over it
 
 
 @dataclass(frozen=True)
@@ -30,40 +32,52 @@ class Manifest:
     inputs: tuple[str, ...] = ()
     looks: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+    """What a person called the model and the data: shown, never trusted, no context."""
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        limits.check(self)
 
     @property
     def context(self) -> str:
         """Digest of what votes must share to stand in one cache; every part carries it."""
         shared = [asdict(self.model), self.noise, self.seed, self.classes, list(self.input_shape), self.schema]
-        return hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(shared, sort_keys=True, default=int).encode()).hexdigest()
 
     @property
     def gaussian(self) -> Gaussian:
         return parse_noise(self.noise)
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch shape that the first votes were drawn at, so that a replay gives the same bits."""
+        recorded = self.numerics.get("batch_size", "").split(", ")[0]
+        return int(recorded) if recorded.isdecimal() and int(recorded) > 0 else None
 
     def wanted(self, stream: Stream) -> int:
         """How many votes of a stream every input must have."""
         return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}[stream]
 
     def to_json(self) -> bytes:
-        return (json.dumps(asdict(self), indent=1) + "\n").encode()
+        return (json.dumps(asdict(self), indent=1, default=int) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
         try:
-            raw = json.loads(data)
+            raw = strict_json.parse(data)
             schema = raw["schema"]
             if schema != SCHEMA:
                 raise CorruptCache(
-                    f"expected a cache of schema {SCHEMA}, got {schema!r}; open it with the version that wrote it"
+                    f"expected a cache of schema {SCHEMA}, got {ascii(schema)[:60]}; open it with the version that wrote it"
                 )
-            unknown = set(raw) ^ {f.name for f in fields(cls)}
+            unknown = {"names": {}, **raw}.keys() ^ {f.name for f in fields(cls)}
             if unknown:
-                raise CorruptCache(f"manifest.json has missing or unknown fields: {', '.join(sorted(unknown))}")
+                named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
+                raise CorruptCache(f"{MANIFEST} has missing or unknown fields: {named}")
             return cls(**{**raw, "model": ModelIdentity(**raw["model"]), **_tuples(raw)})
-        except (ValueError, TypeError, KeyError) as error:
-            raise CorruptCache(f"manifest.json cannot be read: {error}; restore it from a copy") from error
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise CorruptCache(f"{MANIFEST} cannot be read: {escaped(str(error))}; restore it from a copy") from error
 
     def check_context(self, other: "Manifest", *, allow_numerics: bool) -> None:
         """Raise ContextMismatch, naming the field, unless votes of `other` may stand beside ours."""
@@ -74,17 +88,16 @@ class Manifest:
             ("noise", self.noise, other.noise),
             ("seed", self.seed, other.seed),
             ("classes", self.classes, other.classes),
-            ("input shape", self.input_shape, other.input_shape),
+            ("input shape", tuple(self.input_shape), tuple(other.input_shape)),
         ):
             if ours != theirs:
-                raise ContextMismatch(name, ours, theirs, remedy)
-        for name in sorted({*self.numerics, *other.numerics}):
-            before, now = self.numerics.get(name), other.numerics.get(name)
-            if before != now and not allow_numerics:
+                raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), remedy)
+        for name in differing_numerics(self.numerics, other.numerics):
+            if not allow_numerics:
                 raise ContextMismatch(
                     f"numerics.{name}",
-                    before,
-                    now,
+                    self.numerics.get(name),
+                    other.numerics.get(name),
                     "restore it, or pass allow_numerics=True (--allow-numerics) to mix them (recorded as such)",
                 )
 
@@ -121,5 +134,40 @@ def mixed_numerics(before: dict[str, str], now: dict[str, str]) -> dict[str, str
     }
 
 
+def differing_numerics(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names of the numerics that are not the same."""
+    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+
+
+def short(digest: str) -> str:
+    """The first 12 digits of a digest, enough to tell two apart; a name as it is.
+
+    >>> short("a" * 64), short("my-api")
+    ('aaaaaaaaaaaa', 'my-api')
+    """
+    return digest[:12] if len(digest) == 64 and set(digest) <= set("0123456789abcdef") else digest
+
+
+def escaped(text: str) -> str:
+    """Untrusted text as one harmless line.
+
+    >>> escaped("digits" + chr(27) + "[2J")
+    'digits\\\\x1b[2J'
+    """
+    return " ".join(text.split()).encode("unicode_escape").decode("ascii")[:300]
+
+
+def _shown(manifest: Manifest, value: object) -> object:
+    """A value in a message: a digest short, with the name of the model if it is known."""
+    if not isinstance(value, str) or short(value) == value:
+        return value
+    name = manifest.names.get("model")
+    return f"{short(value)} ({escaped(name)})" if name else short(value)
+
+
 def _tuples(raw: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(raw[name]) for name in ("input_shape", "inputs", "looks", "parts")}
+    names = ("input_shape", "inputs", "looks", "parts")
+    for name in names:
+        if not isinstance(raw[name], list):
+            raise ValueError(f"expected {name} as a list, got {type(raw[name]).__name__}")
+    return {name: tuple(raw[name]) for name in names}

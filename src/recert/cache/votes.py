@@ -1,14 +1,16 @@
 """Which votes a cache holds, in memory or in its parts."""
 
+import bisect
 import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.cache import parts
+from recert.cache import limits, parts
 from recert.cache.directory import Directory
 from recert.errors import CorruptCache, IncompleteCache
 from recert.noise import Stream
@@ -20,25 +22,42 @@ Slot = tuple[str, Stream]
 class VoteTable:
     """Rows of votes by input and stream. Rows of a stored part keep their counts here and their votes on disk."""
 
-    def __init__(self, directory: Directory | None, context: str) -> None:
+    def __init__(self, directory: Directory | None, context: str, classes: int) -> None:
         self._directory = directory
-        self._context = context
+        self._context, self._classes = context, classes
         self._rows: dict[Slot, list[tuple[parts.Row, str | None]]] = defaultdict(list)
         self._part = functools.lru_cache(maxsize=2)(self._read_part)
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
+        """Take rows up; those of a stored part keep their votes on disk."""
         for row in rows:
             slot = self._rows[row.digest, row.stream]
-            same = next((other for other, _ in slot if (row.start, row.length) == (other.start, other.length)), None)
-            if same is not None:
-                if not np.array_equal(same.counts, row.counts):
+            at = bisect.bisect_left(slot, row.start, key=lambda entry: entry[0].start)
+            following = slot[at][0] if at < len(slot) else None
+            if following is not None and (row.start, row.length) == (following.start, following.length):
+                if not np.array_equal(following.counts, row.counts):
                     raise CorruptCache(
                         f"{part} and another part hold different votes for input {row.digest[:12]}; remove one"
                     )
                 continue
-            slot.append((row, part))
-            slot.sort(key=lambda entry: entry[0].start)
-            _check_no_overlap([entry[0] for entry in slot], part)
+            beside = [slot[at - 1][0]] if at else []
+            _check_no_overlap([*beside, row, *([] if following is None else [following])], part)
+            slot.insert(at, (row if part is None else replace(row, votes=None), part))
+
+    def read(self, part: str) -> list[parts.Row]:
+        """The rows of a stored part, votes and all."""
+        assert self._directory is not None
+        return parts.decode(part, self._directory.read(part, limits.PART_BYTES), self._context, self._classes)
+
+    def known(self, digest: str, stream: Stream, start: int, end: int) -> list[parts.Row]:
+        """Rows, with their votes, that hold any of the samples [start, end)."""
+        found = [
+            (row, part) for row, part in self._rows.get((digest, stream), []) if row.start < end and start < row.end
+        ]
+        return [
+            row if part is None else replace(row, votes=self._part(part)[digest, stream, row.start])
+            for row, part in found
+        ]
 
     def missing(self, digest: str, stream: Stream, samples: int) -> list[range]:
         """Sample ranges below `samples` that are not here."""
@@ -84,9 +103,7 @@ class VoteTable:
             )
 
     def _read_part(self, name: str) -> dict[tuple[str, Stream, int], Votes | None]:
-        assert self._directory is not None
-        rows = parts.decode(name, self._directory.read(name), self._context, with_votes=True)
-        return {(row.digest, row.stream, row.start): row.votes for row in rows}
+        return {(row.digest, row.stream, row.start): row.votes for row in self.read(name)}
 
 
 def _check_no_overlap(rows: list[parts.Row], part: str | None) -> None:

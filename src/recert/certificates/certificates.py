@@ -45,6 +45,8 @@ class Settings:
     looks: tuple[int, ...] = ()
     family: int = 1
     """Claims that are to hold together: alpha and error are what each of them was given of the whole."""
+    proxy: dict[str, str] | None = None
+    """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
 
     @property
     def guarantee(self) -> str:
@@ -63,6 +65,8 @@ class Settings:
                 f" Bonferroni: all {self.family} claims of the family hold together with probability at least "
                 f"{max(0.0, 1 - self.family * self.error):g}."
             )
+        if self.proxy:
+            text += f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
         mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
         if mixed:
             text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."

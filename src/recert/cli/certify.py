@@ -8,10 +8,12 @@ import typer
 from recert.cli import options as o
 from recert.cli.output import say, show, summary, write
 from recert.cli.requirements import check_forms, met
+from recert.cli.shards import parse_shard, plain_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from torch import nn
 
     from recert.certificates import Certificates
 
@@ -41,10 +43,28 @@ def certify(
     certificate: Annotated[
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
     ] = o.CertificateKind.TWO_SIDED,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="Let a faster network draw the votes (fp16 on a GPU, int8 on a CPU; see [b]recert approximations[/b]) and "
+            "carry the certificates over to the model with few votes of its own."
+        ),
+    ] = None,
+    proxy_transfer: Annotated[
+        int | None, typer.Option(help="Votes of the model itself, per input; a tenth of --samples if not given.")
+    ] = None,
     split: o.Split = "test",
     every: o.Every = 1,
     count: o.Count = None,
+    shard: o.Shard = None,
     device: o.Device = "cpu",
+    numerics: o.UseNumerics = None,
+    channels_last: o.ChannelsLast = True,
+    compile: o.Compile = False,
+    runtime: o.UseRuntime = o.Runtime.TORCH,
+    engine: o.UseEngine = o.Engine.LOCAL,
+    workers: o.Workers = None,
+    ray_address: o.RayAddress = None,
     batch_size: o.BatchSize = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
@@ -60,30 +80,55 @@ def certify(
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
     at = o.parse_radii(radii)
     check_forms(require)
+    mine = parse_shard(shard)
     import recert
-    from recert.cli.loading import default_store, load_inputs, load_network
+    from recert.cli.loading import approximated, default_store, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
+    from recert.engines import on_engine
     from recert.noise import parse_noise
 
     smoothing = parse_noise(noise)
-    network = load_network(model, device=device, trust=trust)
+    network = load_network(model, device=o.home(engine, device), trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
     store = store or default_store(model, noise)
+    if mine is not None:
+        dataset, store = mine.of(dataset), mine.store(store)
+    stand_in: str | nn.Module | None = proxy
+    if proxy is not None and engine is o.Engine.RAY:
+        raise ValueError(
+            "expected --engine local with --proxy, got ray; certify the proxy there, then run recert recertify"
+        )
+    if proxy is not None and runtime is o.Runtime.ONNXRUNTIME:
+        stand_in = approximated(network, proxy, data, dataset, smoothing, seed).model
+    network = prepared(
+        network,
+        dataset.inputs,
+        numerics=numerics and numerics.value,
+        channels_last=channels_last,
+        compiled=compile,
+        runtime=runtime.value,
+    )
     passes = len(dataset.inputs) * (samples + (selection_samples or 500))
     if dry_run:
         _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
         return
+    before = recert.Cache.manifest_at(store)
     try:
-        with drawn_progress() as progress:
-            cache = recert.certify(
-                network, dataset.inputs, noise=smoothing, samples=samples, selection_samples=selection_samples, alpha=alpha,
+        with drawn_progress() as progress, on_engine(
+            engine.value, network, dataset.inputs, noise=smoothing, seed=seed, device=device,
+            batch_size=batch_size or (before.batch_size if before else None), workers=workers, address=ray_address, allow_numerics=allow_numerics,
+        ) as source:  # fmt: skip
+            certified = recert.certify(
+                source, dataset.inputs, noise=smoothing, samples=samples, selection_samples=selection_samples, alpha=alpha,
                 seed=seed, certificate=certificate.value, store=store, allow_numerics=allow_numerics, batch_size=batch_size,
-                progress=progress,
+                proxy=stand_in, proxy_transfer=proxy_transfer, progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt:
         say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
         raise typer.Exit(130) from None
-    result = cache.certificates
+    cache = certified if isinstance(certified, recert.Cache) else certified.cache
+    cache.remember_names(model=plain_name(f"{proxy} of {model}" if proxy else model), data=plain_name(data))
+    result = certified.certificates
     show([summary(model, result, dataset.labels, at)], format)
     say(
         f"{result.guarantee}\nEvery vote is kept in {store}; re-certify a changed model with: recert recertify --store {store} ..."
@@ -102,6 +147,13 @@ def predict(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
+    numerics: o.UseNumerics = None,
+    channels_last: o.ChannelsLast = True,
+    compile: o.Compile = False,
+    runtime: o.UseRuntime = o.Runtime.TORCH,
+    engine: o.UseEngine = o.Engine.LOCAL,
+    workers: o.Workers = None,
+    ray_address: o.RayAddress = None,
     batch_size: o.BatchSize = None,
     format: o.OutputFormat = o.Format.TABLE,
     out: o.Out = None,
@@ -111,15 +163,27 @@ def predict(
 ) -> None:
     """Predict with the smoothed model, or abstain; no radius."""
     import recert
-    from recert.cli.loading import load_inputs, load_network
+    from recert.cli.loading import load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
+    from recert.engines import on_engine
     from recert.noise import parse_noise
 
-    network = load_network(model, device=device, trust=trust)
+    network = load_network(model, device=o.home(engine, device), trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
-    with drawn_progress() as progress:
+    network = prepared(
+        network,
+        dataset.inputs,
+        numerics=numerics and numerics.value,
+        channels_last=channels_last,
+        compiled=compile,
+        runtime=runtime.value,
+    )
+    with drawn_progress() as progress, on_engine(
+        engine.value, network, dataset.inputs, noise=parse_noise(noise), seed=seed, batch_size=batch_size, device=device,
+        workers=workers, address=ray_address,
+    ) as source:  # fmt: skip
         result = recert.predict(
-            network, dataset.inputs, noise=parse_noise(noise), samples=samples, alpha=alpha, seed=seed, batch_size=batch_size, progress=progress
+            source, dataset.inputs, noise=parse_noise(noise), samples=samples, alpha=alpha, seed=seed, batch_size=batch_size, progress=progress
         )  # fmt: skip
     row = {"model": model, "abstained": result.abstention_rate, "passes per input": result.mean_forward_passes}
     if dataset.labels is not None:

@@ -1,5 +1,6 @@
 """recert demo: certify a small network, change it in five ways, re-certify each, and show what was gained."""
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from recert.cli.output import say
 
 if TYPE_CHECKING:
     from recert.comparison import Curve
+    from recert.report import Result
 
 CHANGES = ("fp16-weights", "bf16", "int8", "prune:0.1", "prune:0.2")
 RADII = (0.25, 0.5, 1.0)
@@ -36,6 +38,8 @@ def demo(
     from recert import comparison
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
+    from recert.cli.report import write_report
+    from recert.report import Result
 
     noise = recert.Gaussian(0.5)
     network = load_network("digits", device="cpu")
@@ -53,7 +57,7 @@ def demo(
     say(
         "[b]2.[/b] Change the network in five ways, and certify each from the votes of the original. (Most of the time from here on goes\n   into certifying each from scratch as well, on fresh noise, to measure what that would have cost.)"
     )
-    table = _table()
+    table, kept = _table(), [Result("original", original, data.labels, data.indices)]
     _add(table, "original", original, data.labels, float(original.seconds.sum()), "", "")
     for spec in CHANGES:
         changed = approximated(network, spec, "digits", data, noise, seed=0)
@@ -67,10 +71,14 @@ def demo(
         scratch = compared.baseline("scratch", ours)
         result = ours.results[-1]
         _add(table, spec, result, data.labels, ours.seconds[-1] * count, *_gain(ours, scratch))
-        result.to_parquet(folder / f"{spec.replace(':', '-')}.parquet")
+        kept.append(Result(spec, result, data.labels, data.indices))
+        for budget, baseline in zip(scratch.budgets, scratch.results, strict=True):
+            kept.append(Result(f"{spec} from scratch, {budget} votes", baseline, data.labels, data.indices))
     Console(width=None if sys.stdout.isatty() else 110).print(table)
     say(_explanation(original.settings.alpha))
+    _write(kept, folder)
     say(f"Files: {folder}/cache (votes), {folder}/*.parquet (a row per image).")
+    write_report(kept, folder / "report.html", list(RADII), data="digits", split="test")
     say("Next: recert certify --help, or the ten lines of Python in the README.")
 
 
@@ -112,12 +120,22 @@ def _add(table: Table, name: str, result: object, labels: object, seconds: float
 
 def _gain(ours: "Curve", scratch: "Curve") -> tuple[str, str]:
     """What certifying from scratch would have needed for the same average radius, and how many times that is."""
-    import numpy as np
+    from recert.report.gains import gain_over
 
-    if not scratch.radii[0] <= ours.radii[-1] <= scratch.radii[-1]:
-        return f"> {scratch.passes[-1]:,.0f}", f"> {scratch.passes[-1] / ours.passes[-1]:.1f}x"
-    needed = float(np.interp(ours.radii[-1], scratch.radii, scratch.passes))
-    return f"{needed:,.0f}", f"{needed / ours.passes[-1]:.1f}x"
+    gain = gain_over(ours.passes[-1], ours.radii[-1], scratch.passes, scratch.radii)
+    if gain is None:
+        return f"< {scratch.passes[0]:,.0f}", "unknown"
+    return f"{'> ' * gain.at_least}{gain.needed:,.0f}", str(gain).replace("×", "x")
+
+
+def _write(results: "list[Result]", folder: Path) -> None:
+    """A file for each result; the baselines in a folder of their own."""
+    from recert.report import write_result
+
+    (folder / "from-scratch").mkdir(exist_ok=True)
+    for result in results:
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", result.name)
+        write_result(result, folder / ("from-scratch" if result.is_baseline else "") / f"{name}.parquet")
 
 
 def _explanation(alpha: float) -> str:

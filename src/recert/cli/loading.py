@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from recert.cli.output import say
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import nn
 
     from recert.approximations import Approximation
@@ -26,10 +28,39 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
         raise ValueError(
             f"expected a device that is there, got {device!r}, and torch finds no CUDA device; use --device cpu"
         )
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError):
+        raise ValueError(f"expected a device that is there, such as cpu or cuda:0, got {device[:60]!r}") from None
     loaded = load_model(spec, trust=trust)
     if loaded.note:
         say(f"{spec}: {loaded.note}")
     return loaded.model.to(device)
+
+
+def prepared(
+    network: "nn.Module",
+    inputs: "NDArray[np.float32]",
+    *,
+    numerics: str | None,
+    channels_last: bool,
+    compiled: bool,
+    runtime: str,
+) -> "nn.Module":
+    """The network as it is to be run; as it is if nothing was chosen."""
+    from recert.models.inference import prepare
+
+    if runtime == "onnxruntime":
+        from recert.models.onnx_export import to_onnxruntime
+
+        if numerics not in (None, "fp32") or compiled:
+            raise ValueError(
+                "expected no --compile and no --numerics but fp32 with --runtime onnxruntime; it decides these"
+            )
+        return to_onnxruntime(network, inputs[:2])
+    if numerics is None and channels_last and not compiled:
+        return network
+    return prepare(network, numerics=numerics, channels_last=channels_last, compile=compiled)
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":

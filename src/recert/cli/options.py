@@ -18,6 +18,23 @@ class CertificateKind(StrEnum):
     TWO_SIDED = "two-sided"
 
 
+class Numerics(StrEnum):
+    FP32 = "fp32"
+    TF32 = "tf32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
+class Runtime(StrEnum):
+    TORCH = "torch"
+    ONNXRUNTIME = "onnxruntime"
+
+
+class Engine(StrEnum):
+    LOCAL = "local"
+    RAY = "ray"
+
+
 Model = Annotated[
     str,
     typer.Option(
@@ -31,9 +48,35 @@ Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Store = Annotated[Path, typer.Option("--store", "-s", help="Folder of the cache.")]
 Every = Annotated[int, typer.Option(help="Take every k-th input.")]
 Count = Annotated[int | None, typer.Option(help="Take at most this many inputs.")]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="Certify inputs I, I+N, I+2N, ... (counted from 1; I from 1 to N) into a store of their own, STORE-shard-I-of-N. "
+        "Join the N stores with [b]recert cache merge[/b].",
+    ),
+]
 Split = Annotated[str, typer.Option(help="Which split of the data.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
-BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; chosen by input size if not given.")]
+BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; the fastest if not given.")]
+UseNumerics = Annotated[
+    Numerics | None,
+    typer.Option(
+        "--numerics", help="How the network computes: fp32 is strict, tf32 needs a GPU; as it is, if not given."
+    ),
+]
+ChannelsLast = Annotated[bool, typer.Option(help="Memory format of images: the faster one for convolutions, or plain.")]
+Compile = Annotated[bool, typer.Option("--compile", help="Compile the network first: for long runs.")]
+UseRuntime = Annotated[
+    Runtime, typer.Option("--runtime", help="Who computes: torch, or onnxruntime in float32 on the CPU.")
+]
+UseEngine = Annotated[Engine, typer.Option("--engine", help="local: this process; ray: a cluster, or this machine.")]
+Workers = Annotated[
+    int | None, typer.Option(help="ray: number of workers; one per GPU with --device cuda, else one per core.")
+]
+RayAddress = Annotated[
+    str | None, typer.Option(help="ray: auto or the address of a cluster; one is started here if not given.")
+]
 Radii = Annotated[str, typer.Option(help="Radii at which certified accuracy is shown.")]
 OutputFormat = Annotated[Format, typer.Option("--format", "-f", help="How results are printed.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write a row per input here: .parquet, .csv or .tsv.")]
@@ -44,6 +87,11 @@ Require = Annotated[
 Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 files, which can run code.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def home(engine: Engine, device: str) -> str:
+    """Where the command itself holds the network. Workers of a cluster move it to their devices."""
+    return "cpu" if engine is Engine.RAY else device
 
 
 def parse_radii(text: str) -> list[float]:

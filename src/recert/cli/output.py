@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,10 +69,13 @@ def _cell(name: str, value: Any) -> str:
 
 
 def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any) -> None:
-    """Write a row per input, in the format that the file's name asks for."""
+    """Write a row per input, in the format that the file's name asks for. Parquet has all that a report needs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
-        result.to_parquet(path)
+        from recert.report import Result, write_result
+
+        command = shlex.join(["recert", *sys.argv[1:]])
+        write_result(Result(path.stem, result, labels, indices, command), path)
     elif path.suffix == ".csv":
         result.to_csv(path)
     elif path.suffix == ".tsv":

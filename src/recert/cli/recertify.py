@@ -47,6 +47,13 @@ def recertify(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
+    numerics: o.UseNumerics = None,
+    channels_last: o.ChannelsLast = True,
+    compile: o.Compile = False,
+    runtime: o.UseRuntime = o.Runtime.TORCH,
+    engine: o.UseEngine = o.Engine.LOCAL,
+    workers: o.Workers = None,
+    ray_address: o.RayAddress = None,
     batch_size: o.BatchSize = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
@@ -60,23 +67,36 @@ def recertify(
     at = o.parse_radii(radii)
     check_forms(require)
     import recert
-    from recert.cli.loading import approximated, load_inputs, load_network
+    from recert.cli.loading import approximated, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
+    from recert.engines import on_engine
 
     cache = recert.Cache.open(store)
     dataset = load_inputs(data, split=split, every=every, count=count)
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return
-    network = load_network(model, device=device, trust=trust)
+    network = load_network(model, device=o.home(engine, device), trust=trust)
     name = model
     if approximation is not None:
         changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
         network, name = changed.model, f"{model}, {approximation}"
         say(changed.description)
-    with drawn_progress() as progress:
+    network = prepared(
+        network,
+        dataset.inputs,
+        numerics=numerics and numerics.value,
+        channels_last=channels_last,
+        compiled=compile,
+        runtime=runtime.value,
+    )
+    manifest = cache.manifest
+    with drawn_progress() as progress, on_engine(
+        engine.value, network, dataset.inputs, noise=manifest.gaussian, seed=manifest.seed, classes=manifest.classes,
+        batch_size=batch_size or manifest.batch_size, device=device, workers=workers, address=ray_address,
+    ) as source:  # fmt: skip
         result = recert.recertify(
-            network, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, plan=plan,
+            source, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, plan=plan,
             certificate=None if certificate is None else certificate.value,
             reuse_threshold=reuse_threshold, batch_size=batch_size, progress=progress,
         )  # fmt: skip

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from recert.models.identity import ModelIdentity
+from recert.models.inference import PreparedModel, tf32_flags
 
 
 def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
     """Identity of a model. A callable has no weights to look at: `name` stands for it, or "unnamed"."""
+    if isinstance(model, PreparedModel):
+        return identify(model.network, f"{name or ''} run as {model.inference}")
     if isinstance(model, nn.Module):
         return ModelIdentity(_weights_digest(model), _structure_digest(model, name))
     return ModelIdentity("callable", name or "unnamed")
@@ -32,8 +35,7 @@ def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -
     }
     if device.type == "cuda":
         described["processor"] = torch.cuda.get_device_name(device)
-        described["tf32_convolutions"] = str(torch.backends.cudnn.allow_tf32)
-        described["tf32_matmuls"] = str(torch.backends.cuda.matmul.allow_tf32)
+        described["tf32_convolutions"], described["tf32_matmuls"] = (str(flag) for flag in tf32_flags())
         described["cudnn_benchmark"] = str(torch.backends.cudnn.benchmark)
     return described
 

@@ -50,7 +50,10 @@ def _cosine_and_sine(word):
 
 
 @triton.jit
-def _perturb(inputs, rows, keys, samples, streams, sigma, out, size, PER_PROGRAM: tl.constexpr):
+def _perturb(
+    inputs, rows, keys, samples, streams, sigma, out, size, plane, channels,
+    CHANNELS_LAST: tl.constexpr, PER_PROGRAM: tl.constexpr,
+):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + b)
     key = tl.load(keys + row)
@@ -72,15 +75,27 @@ def _perturb(inputs, rows, keys, samples, streams, sigma, out, size, PER_PROGRAM
     element = tl.program_id(1) * PER_PROGRAM * 4 + tl.arange(0, 4 * PER_PROGRAM)
     inside = element < size
     x = tl.load(inputs + row * size + element, mask=inside)
-    tl.store(out + b * size + element, x + tl.interleave(even, odd) * sigma, mask=inside)
+    noisy = x + tl.interleave(even, odd) * sigma
+    place = element
+    if CHANNELS_LAST:
+        place = element % plane * channels + element // plane
+    tl.store(out + b * size + place, noisy.to(out.dtype.element_ty), mask=inside)
 
 
-def perturb(inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, sigma: float) -> Tensor:
-    """inputs[rows[b]] + sigma * z(keys[rows[b]], samples[b], streams[b]) for every b, in float32."""
-    out = torch.empty((len(rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
-    grid = (len(rows), triton.cdiv(inputs.shape[1], 4 * _BLOCKS_PER_PROGRAM))
+def perturb_into(
+    out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, sigma: float
+) -> None:
+    """out[b] = inputs[rows[b]] + sigma * z(keys[rows[b]], samples[b], streams[b]), in the type and memory format of `out`.
+
+    The sum is taken in float32 and then rounded. `out` is dense: one row after the other, or channels-last images.
+    """
+    size = inputs.shape[1]
+    channels_last = out.ndim == 4 and not out.is_contiguous()
+    if channels_last and not out.is_contiguous(memory_format=torch.channels_last):
+        raise ValueError(f"expected a dense or a channels-last batch, got strides {out.stride()}")
+    channels = out.shape[1] if channels_last else 1
+    grid = (len(rows), triton.cdiv(size, 4 * _BLOCKS_PER_PROGRAM))
     _perturb[grid](
-        inputs, rows, keys, samples, streams, sigma, out, inputs.shape[1],
-        PER_PROGRAM=_BLOCKS_PER_PROGRAM, enable_fp_fusion=False,
+        inputs, rows, keys, samples, streams, sigma, out, size, size // channels, channels,
+        CHANNELS_LAST=channels_last, PER_PROGRAM=_BLOCKS_PER_PROGRAM, enable_fp_fusion=False,
     )  # fmt: skip
-    return out

@@ -24,19 +24,37 @@ class NoisyRows:
     samples: NDArray[np.int64]
     streams: NDArray[np.int64]
 
+    def part(self, start: int, length: int) -> "NoisyRows":
+        """Rows [start, start + length), as far as there are any."""
+        here = slice(start, start + length)
+        return NoisyRows(self.rows[here], self.samples[here], self.streams[here])
+
+    def padded(self, length: int) -> "NoisyRows":
+        """The same rows, the last one repeated until there are `length`."""
+        chosen = np.minimum(np.arange(length), len(self.rows) - 1)
+        return NoisyRows(self.rows[chosen], self.samples[chosen], self.streams[chosen])
+
 
 def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: Gaussian) -> Tensor:
     """Noisy copies of flat float32 inputs (count x size), on the inputs' device: (batch x size)."""
+    out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
     if inputs.device.type == "cpu":
-        out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32)
         sigma = np.float32(noise.sigma)
         on_cpu.perturb(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, sigma, out.numpy())
         return out
-    device = inputs.device
     arrays = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
-    rows, key, samples, streams = (torch.from_numpy(array).to(device, non_blocking=True) for array in arrays)
-    if device.type == "cuda" and importlib.util.find_spec("triton"):
+    rows, key, samples, streams = (torch.from_numpy(array).to(inputs.device) for array in arrays)
+    perturb_into(out, inputs, rows, key, samples, streams, noise)
+    return out
+
+
+def perturb_into(
+    out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, noise: Gaussian
+) -> None:
+    """The same straight into a batch on a device, in its type and memory format; nothing is waited for."""
+    if out.device.type == "cuda" and importlib.util.find_spec("triton"):
         from recert.noise import on_cuda
 
-        return on_cuda.perturb(inputs, rows, key, samples, streams, noise.sigma)
-    return on_torch.perturb(inputs, rows, key, samples, streams, noise.sigma)
+        on_cuda.perturb_into(out, inputs, rows, keys, samples, streams, noise.sigma)
+    else:
+        out.copy_(on_torch.perturb(inputs, rows, keys, samples, streams, noise.sigma).reshape(out.shape))

@@ -2,6 +2,7 @@
 
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective, parse_plan
-from recert.planning.plan import Beliefs, Choice, RadiusPredictor, best_option, plan_budget
+from recert.planning.plan import Beliefs, Choice, best_option, plan_budget
+from recert.planning.prediction import RadiusPredictor
 
 __all__ = ["Beliefs", "Choice", "Objective", "RadiusPredictor", "allocate", "best_option", "parse_plan", "plan_budget"]

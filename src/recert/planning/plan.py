@@ -1,6 +1,6 @@
 """Which option, and how many forward passes, for each input: predicted from its selection votes alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,13 +10,10 @@ from scipy.special import gammaincinv
 
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective
-from recert.planning.prediction import passes_grid
+from recert.planning.prediction import RadiusPredictor, passes_grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
-"""(probability of the class, of the runner-up, forward passes) to the radius that is expected."""
 
 _DRAWS = 12
 _PRIOR = 0.5

@@ -14,6 +14,8 @@ from scipy.special import betaincinv, expit, logit, ndtr, ndtri
 from recert import bounds
 
 Floats = NDArray[np.float64]
+RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
+"""Probability of the class, of its runner-up, and forward passes, to the radius that may be expected."""
 
 _PROBABILITIES = np.concatenate(
     [np.linspace(logit(0.05), logit(0.99), 18), np.linspace(logit(0.993), logit(1 - 2e-6), 8)]
@@ -43,13 +45,38 @@ class Table:
     quantiles: Floats
     """Normal quantile of the bound: probabilities x passes."""
 
-    def __call__(self, probability: Floats, passes: Floats) -> Floats:
+    def quantile(self, probability: Floats, passes: Floats) -> Floats:
+        """Normal quantile of the bound; minus infinity with fewer passes than the table begins with."""
         i, u = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
         j, v = _place(np.log(np.maximum(passes, 1.0)), np.log(self.passes))
-        q = self.quantiles
-        low = q[i, j] * (1 - v) + q[i, j + 1] * v
-        high = q[i + 1, j] * (1 - v) + q[i + 1, j + 1] * v
-        return np.where(passes < self.passes[0], 0.0, ndtr(low * (1 - u) + high * u))
+        # One row of the table for each probability, blended first: there are far fewer of these than of places.
+        if passes.ndim and passes.shape[:-1] == (1,) * (passes.ndim - 1) and probability.shape[-1:] == (1,):
+            of_rows = self.quantiles[i[..., 0]] * (1 - u) + self.quantiles[i[..., 0] + 1] * u
+            places, shares = j.reshape(-1), v.reshape(-1)
+            blended = of_rows[..., places] * (1 - shares) + of_rows[..., places + 1] * shares
+        else:
+            q, width = self.quantiles.ravel(), self.quantiles.shape[1]
+            at = i * width + j
+            low = q[at] * (1 - v) + q[at + 1] * v
+            high = q[at + width] * (1 - v) + q[at + width + 1] * v
+            blended = low * (1 - u) + high * u
+        return np.where(passes < self.passes[0], -np.inf, blended)
+
+    def __call__(self, probability: Floats, passes: Floats) -> Floats:
+        return np.asarray(ndtr(self.quantile(probability, passes)))
+
+    def radius(self, sigma: float) -> RadiusPredictor:
+        """The radius that the bound gives on its own."""
+        return lambda p, _, m: sigma * np.maximum(self.quantile(p, m), 0.0)
+
+    def two_sided_radius(self, sigma: float) -> RadiusPredictor:
+        """The radius if the bound is asked of the class and, turned round, of the runner-up, who gets at most the rest."""
+
+        def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
+            top = self.quantile(p, m)
+            return sigma / 2 * np.maximum(top + np.maximum(self.quantile(1 - q, m), top), 0.0)
+
+        return predicted
 
 
 def _place(value: Floats, grid: Floats) -> tuple[NDArray[np.int64], Floats]:

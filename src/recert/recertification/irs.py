@@ -8,7 +8,6 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, irs_table
-from recert.radius import one_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 
@@ -76,5 +75,4 @@ def proved_error(task: Task) -> float:
 def irs_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that irs is expected to reach."""
     given = Circumstances(task.cached_samples, task.alpha, flips)
-    table = irs_table(given, largest, split_alpha(task)[0], task.reuse_threshold)
-    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+    return irs_table(given, largest, split_alpha(task)[0], task.reuse_threshold).radius(task.sigma)

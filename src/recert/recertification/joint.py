@@ -1,5 +1,6 @@
 """Losses and gains under one error: Buehler's bound over all three counts (`bounds.joint_lower`). Ours."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,14 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, joint_table, joint_unsplit_table, safe_count
-from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Counts = tuple[int, int, int, int, int]
+"""Votes for the event, replays that lost it and their number, replays that gained it and theirs."""
 
 
 def run_joint(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
@@ -33,13 +35,14 @@ def run_joint(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float
 def run_joint_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
     """The same for the class and, turned round, for every rival; alpha is spent half on each (see series)."""
     questions = []
+    seen_by_any = (task.selection > 0) | (task.estimation > 0)
     for row, m in zip(rows, passes, strict=True):
-        seen = np.flatnonzero((task.selection[row] > 0) | (task.estimation[row] > 0))
-        unseen = np.setdiff1d(np.arange(task.source.classes), [*seen, task.classes[row]])
-        rivals = [int(b) for b in seen if b != task.classes[row]]
+        seen, c = seen_by_any[row], int(task.classes[row])
+        rivals = [int(b) for b in np.flatnonzero(seen) if b != c]
+        unseen = [int(b) for b in np.flatnonzero(~seen) if b != c]
         asked = [_Question.about_class(task, row, m, flips, two_sided=True)]
         asked += [_Question.about_rival(task, row, m, (b,)) for b in rivals]
-        questions.append([*asked, *([_Question.about_rival(task, row, m, tuple(unseen))] if len(unseen) else [])])
+        questions.append([*asked, *([_Question.about_rival(task, row, m, tuple(unseen))] if unseen else [])])
     _run(task, ledger, rows, questions, task.alpha / 2)
 
 
@@ -101,36 +104,45 @@ class _Question:
 
 
 def _run(task: Task, ledger: Ledger, rows: Ints, questions: list[list[_Question]], alpha: float) -> None:
-    """Draw the union of all questions' noises once, count changes, and bound all of them in one call."""
+    """Draw the union of all questions' noises once, count changes, and bound the questions of many rows in one call."""
     votes = {int(row): task.cached_votes(row) for row in rows}
     chosen = [[q.noises(votes[int(row)]) for q in asked] for row, asked in zip(rows, questions, strict=True)]
     possible = [i for i, places in enumerate(chosen) if all(p is not None for p in places)]
-    unions = [
-        np.unique(np.concatenate([part for pair in chosen[i] if pair is not None for part in pair])) for i in possible
-    ]
-    counts: list[tuple[int, int, int, int, int]] = []
-    ends = []
-    drawn_rows = task.draw(rows[possible], Stream.ESTIMATION, unions)
-    for i, union, drawn in zip(possible, unions, drawn_rows, strict=True):
-        ledger.spend(rows[i], drawn)
-        first = len(counts)
-        for question, places in zip(questions[i], chosen[i], strict=True):
-            assert places is not None
-            event, other = (drawn.votes[np.searchsorted(union, part)] for part in places)
-            changes = question.changes(event, other)
-            counts += [(question.votes, lost, len(event), gained, len(other)) for lost, gained in changes]
-        ends.append(len(counts))
-        _enter(ledger, rows[i], counts[first], len(union), task.cached_samples)
-    if not counts:
-        return
-    k, lost, m1, gained, m0 = np.array(counts).T
-    lower = np.atleast_1d(bounds.joint_lower(k, task.cached_samples, lost, m1, gained, m0, alpha))
-    for i, mine in zip(possible, np.split(lower, ends[:-1]), strict=True):
-        rival = np.array([np.nextafter(1 - mine[1:].min(), 2.0)]) if len(mine) > 1 else None
-        ledger.claim(rows[[i]], mine[:1], rival, Outcome.TRANSFER_TOO_WEAK)
+    unions = [_union([part for pair in chosen[i] if pair is not None for part in pair]) for i in possible]
+
+    def entered() -> Iterator[tuple[int, list[Counts]]]:
+        drawn_rows = task.draw(rows[possible], Stream.ESTIMATION, unions)
+        for i, union, drawn in zip(possible, unions, drawn_rows, strict=True):
+            ledger.spend(rows[i], drawn)
+            counts: list[Counts] = []
+            for question, places in zip(questions[i], chosen[i], strict=True):
+                assert places is not None
+                event, other = (drawn.votes[np.searchsorted(union, part)] for part in places)
+                changes = question.changes(event, other)
+                counts += [(question.votes, lost, len(event), gained, len(other)) for lost, gained in changes]
+            _enter(ledger, rows[i], counts[0], len(union), task.cached_samples)
+            yield int(rows[i]), counts
+
+    def bound(block: list[tuple[int, list[Counts]]]) -> None:
+        k, lost, m1, gained, m0 = np.array([each for _, counts in block for each in counts]).T
+        lower = np.atleast_1d(bounds.joint_lower(k, task.cached_samples, lost, m1, gained, m0, alpha))
+        ends = np.cumsum([len(counts) for _, counts in block])[:-1]
+        for (row, _), mine in zip(block, np.split(lower, ends), strict=True):
+            rival = np.array([np.nextafter(1 - mine[1:].min(), 2.0)]) if len(mine) > 1 else None
+            ledger.claim(np.array([row]), mine[:1], rival, Outcome.TRANSFER_TOO_WEAK)
+
+    task.background.bound(entered(), bound)
 
 
-def _enter(ledger: Ledger, row: int, of_class: tuple[int, int, int, int, int], replayed: int, samples: int) -> None:
+def _union(parts: list[Ints]) -> Ints:
+    """All places that occur in any part, in order."""
+    marked = np.zeros(max(int(part[-1]) + 1 if len(part) else 0 for part in parts), dtype=bool)
+    for part in parts:
+        marked[part] = True
+    return np.flatnonzero(marked)
+
+
+def _enter(ledger: Ledger, row: int, of_class: Counts, replayed: int, samples: int) -> None:
     ledger.top_votes[row], ledger.lost[row], about, ledger.gained[row], _ = of_class
     ledger.kept[row], ledger.replayed[row], ledger.samples[row] = about - ledger.lost[row], replayed, samples
 
@@ -138,17 +150,12 @@ def _enter(ledger: Ledger, row: int, of_class: tuple[int, int, int, int, int], r
 def joint_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that joint is expected to reach."""
     selected = task.cache.manifest.selection_samples
-    table = joint_table(Circumstances(task.cached_samples, task.alpha, flips), largest, selected).bound
-    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+    given = Circumstances(task.cached_samples, task.alpha, flips)
+    return joint_table(given, largest, selected).bound.radius(task.sigma)
 
 
 def joint_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The same with the runner-up."""
     selected = task.cache.manifest.selection_samples
-    half = joint_unsplit_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest, selected)
-
-    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = half(p, m)
-        return np.asarray(two_sided_radius(top, np.minimum(1 - half(1 - q, m), 1 - top), task.sigma))
-
-    return predicted
+    given = Circumstances(task.cached_samples, task.alpha / 2, flips)
+    return joint_unsplit_table(given, largest, selected).two_sided_radius(task.sigma)

@@ -70,6 +70,13 @@ _LARGEST_SHARE = {"irs": 1.0, "scratch": np.inf, "scratch-cached": np.inf}
 
 def run(task: Task, method: str) -> Certificates:
     """Choose from the selection votes, spend, bound."""
+    try:
+        return _run(task, method)
+    finally:
+        task.background.stop()
+
+
+def _run(task: Task, method: str) -> Certificates:
     if task.certificate not in OPTIONS[method]:
         raise ValueError(
             f"expected certificate='one-sided' with method={method!r}, as in the paper, got {task.certificate!r}"
@@ -92,6 +99,7 @@ def run(task: Task, method: str) -> Certificates:
         flips = _flips(task, ledger, pilot)
         choice = _plan(task, method, options, others, flips, budget - int(ledger.forward_passes[pilot].sum()))
         _spend(task, ledger, options, others, choice, flips)
+    task.background.finish()
     return ledger.certificates(task, method, error=proved_error(task) if method == "irs" else None)
 
 

@@ -8,14 +8,12 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, paired_table, paired_unsplit_table
-from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 from recert.sampling import Drawn
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def run_paired(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
@@ -95,16 +93,10 @@ def _confusion(before: Votes, after: Votes, classes: int) -> Ints:
 
 def paired_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that paired is expected to reach."""
-    table = paired_table(Circumstances(task.cached_samples, task.alpha, flips), largest).bound
-    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+    return paired_table(Circumstances(task.cached_samples, task.alpha, flips), largest).bound.radius(task.sigma)
 
 
 def paired_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The same with the runner-up."""
-    half = paired_unsplit_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest)
-
-    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = half(p, m)
-        return np.asarray(two_sided_radius(top, np.minimum(1 - half(1 - q, m), 1 - top), task.sigma))
-
-    return predicted
+    given = Circumstances(task.cached_samples, task.alpha / 2, flips)
+    return paired_unsplit_table(given, largest).two_sided_radius(task.sigma)

@@ -7,12 +7,10 @@ from recert.certificates import Claims, Outcome, claim_one_sided, claim_two_side
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import scratch_table
-from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def select_anew(task: Task, ledger: Ledger, rows: Ints) -> None:
@@ -43,13 +41,6 @@ def _claims(task: Task, c: int, counts: Ints, samples: int) -> Claims:
 
 def scratch_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that fresh votes are expected to reach; flips do not matter to them."""
-    if not task.two_sided:
-        table = scratch_table(task.alpha, largest)
-        return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
-    half = scratch_table(task.alpha / 2, largest)
-
-    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = half(p, m)
-        return np.asarray(two_sided_radius(top, np.minimum(1 - half(1 - q, m), 1 - top), task.sigma))
-
-    return predicted
+    if task.two_sided:
+        return scratch_table(task.alpha / 2, largest).two_sided_radius(task.sigma)
+    return scratch_table(task.alpha, largest).radius(task.sigma)

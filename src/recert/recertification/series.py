@@ -1,5 +1,6 @@
 """Two components in series: P(f^p votes c) >= P(f votes c) * P(f^p votes c | f votes c). Ours."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,6 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, series_table
-from recert.radius import one_sided_radius, two_sided_radius
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 from recert.votes import Votes, count_votes
@@ -31,14 +31,21 @@ def run_series(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
     noises = [
         np.flatnonzero(task.cached_votes(row) == task.classes[row])[:m] for row, m in zip(rows, passes, strict=True)
     ]
-    for row, drawn in zip(rows, task.draw(rows, Stream.ESTIMATION, noises), strict=True):
-        ledger.spend(row, drawn)
-        ledger.kept[row] = drawn.counts[task.classes[row]]
-    ledger.lost[rows] = passes - ledger.kept[rows]
     ledger.replayed[rows], ledger.top_votes[rows], ledger.samples[rows] = passes, top_votes, task.cached_samples
-    if len(rows):
-        top_lower = bounds.series_lower(top_votes, task.cached_samples, ledger.kept[rows], passes, task.alpha)
-        ledger.claim(rows, top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+
+    def entered() -> Iterator[int]:
+        for row, m, drawn in zip(rows, passes, task.draw(rows, Stream.ESTIMATION, noises), strict=True):
+            ledger.spend(row, drawn)
+            ledger.kept[row] = drawn.counts[task.classes[row]]
+            ledger.lost[row] = m - ledger.kept[row]
+            yield int(row)
+
+    def bound(block: list[int]) -> None:
+        kept, replayed = ledger.kept[block], ledger.replayed[block]
+        top_lower = bounds.series_lower(ledger.top_votes[block], task.cached_samples, kept, replayed, task.alpha)
+        ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+
+    task.background.bound(entered(), bound)
 
 
 def run_series_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
@@ -50,23 +57,27 @@ def run_series_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -
     wanted = (_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True))
     works = [work for work in wanted if work is not None]
     rows = np.array([work.row for work in works], dtype=np.int64)
-    drawn_rows = task.draw(rows, Stream.ESTIMATION, [work.union for work in works])
     n = task.cached_samples
-    kept = [work.kept(drawn.votes, task.source.classes) for work, drawn in zip(works, drawn_rows, strict=True)]
-    if not works:
-        return
-    # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
-    lower = bounds.series_lower(
-        np.concatenate([work.heads for work in works]), n, np.concatenate(kept), np.concatenate([w.wanted for w in works]), task.alpha / 2
-    )  # fmt: skip
-    pieces = np.split(lower, np.cumsum([len(k) for k in kept])[:-1])
-    for work, drawn, stayed, bound in zip(works, drawn_rows, kept, pieces, strict=True):
-        row = work.row
-        ledger.spend(row, drawn)
-        ledger.kept[row], ledger.lost[row] = stayed[0], work.wanted[0] - stayed[0]
-        ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(work.union), work.heads[0], n
-        rival = np.nextafter(1 - bound[1:].min(), 2.0)
-        ledger.claim(np.array([row]), bound[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+
+    def entered() -> Iterator[tuple[_Replay, Ints]]:
+        drawn_rows = task.draw(rows, Stream.ESTIMATION, [work.union for work in works])
+        for work, drawn in zip(works, drawn_rows, strict=True):
+            row, kept = work.row, work.kept(drawn.votes, task.source.classes)
+            ledger.spend(row, drawn)
+            ledger.kept[row], ledger.lost[row] = kept[0], work.wanted[0] - kept[0]
+            ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(work.union), work.heads[0], n
+            yield work, kept
+
+    def bound(block: list[tuple[_Replay, Ints]]) -> None:
+        # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
+        heads, wanted = (np.concatenate([getattr(work, name) for work, _ in block]) for name in ("heads", "wanted"))
+        lower = bounds.series_lower(heads, n, np.concatenate([kept for _, kept in block]), wanted, task.alpha / 2)
+        ends = np.cumsum([len(kept) for _, kept in block])[:-1]
+        for (work, _), mine in zip(block, np.split(lower, ends), strict=True):
+            rival = np.nextafter(1 - mine[1:].min(), 2.0)
+            ledger.claim(np.array([work.row]), mine[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+
+    task.background.bound(entered(), bound)
 
 
 @dataclass(frozen=True)
@@ -112,17 +123,15 @@ class _Replay:
 
 def series_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
     """The radius that series is expected to reach."""
-    table = series_table(Circumstances(task.cached_samples, task.alpha, flips), largest)
-    return lambda p, _, m: one_sided_radius(table(p, m), task.sigma)
+    return series_table(Circumstances(task.cached_samples, task.alpha, flips), largest).radius(task.sigma)
 
 
 def series_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
-    """The same with the runner-up."""
+    """The same with the runner-up. Of m noises, the class has p m and a rival is shunned on (1 - q) m."""
     half = series_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest)
 
     def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = half(p, m * p)
-        rival = np.minimum(1 - half(1 - q, m * (1 - q)), 1 - top)
-        return np.asarray(two_sided_radius(top, rival, task.sigma))
+        top = half.quantile(p, m * p)
+        return task.sigma / 2 * np.maximum(top + np.maximum(half.quantile(1 - q, m * (1 - q)), top), 0.0)
 
     return predicted

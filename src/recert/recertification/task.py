@@ -1,7 +1,7 @@
 """What every method of re-certification is given."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,8 @@ from recert.cache import Cache
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
 from recert.planning import Objective
-from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect
+from recert.recertification.background import Background
+from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
@@ -33,6 +34,7 @@ class Task:
     irs_form: str = "paper"
     family: int = 1
     progress: ProgressCallback | None = None
+    background: Background = field(default_factory=Background)
 
     @property
     def sigma(self) -> float:
@@ -68,10 +70,10 @@ class Task:
     def cached_votes(self, row: int) -> Votes:
         return self.cache.votes(self.cache.digests[row])
 
-    def draw(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> list[Drawn]:
-        """Votes of the modified model on some noises of a stream, for some rows."""
+    def draw(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> Iterator[Drawn]:
+        """Votes of the modified model on some noises of a stream, row by row as they are drawn."""
         works = [Work(int(self.positions[row]), stream, wanted) for row, wanted in zip(rows, samples, strict=True)]
-        return collect(self.source, works, f"re-certifying ({stream.name.lower()} noise)", self.progress)
+        return collect_each(self.source, works, f"re-certifying ({stream.name.lower()} noise)", self.progress)
 
     def settings(self, method: str, *, error: float | None = None) -> Settings:
         """Settings of a result: the cache's noise and seed, the modified model's identity and numerics."""

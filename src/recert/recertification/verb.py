@@ -1,7 +1,6 @@
 """The verb `recertify`."""
 
 import os
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +12,12 @@ from recert.certification import check_settings, family_members
 from recert.planning import parse_plan
 from recert.recertification.methods import METHODS, run
 from recert.recertification.task import Task
-from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
+from recert.sampling import ProgressCallback, VoteSource, open_source
 from recert.sampling.network import Model
 
 
 def recertify(
-    model: Model | StoredVotes | RememberingSource,
+    model: Model | VoteSource,
     inputs: NDArray[np.float32] | torch.Tensor | None,
     cache: Cache | str | os.PathLike[str],
     *,
@@ -70,7 +69,7 @@ def recertify(
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
-    known = model.digests if isinstance(model, StoredVotes | RememberingSource) else inputs
+    known = model.digests if isinstance(model, VoteSource) else inputs
     members = family_members(family, family_size, known)
     alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members
     if method not in METHODS:
@@ -84,7 +83,7 @@ def recertify(
     objective = parse_plan(plan or ("acr" if ours else "uniform"))
     check_settings(samples, selection_samples, alpha, certificate)
     source = open_source(
-        model, inputs, noise=manifest.gaussian, seed=manifest.seed, batch_size=batch_size or _cached_batch_size(manifest.numerics),
+        model, inputs, noise=manifest.gaussian, seed=manifest.seed, batch_size=batch_size or manifest.batch_size,
         device=device, classes=manifest.classes, identity=identity,
     )  # fmt: skip
     first: dict[str, int] = {}
@@ -97,9 +96,3 @@ def recertify(
     )  # fmt: skip
     row = {digest: i for i, digest in enumerate(first)}
     return run(task, method).take([row[digest] for digest in source.digests])
-
-
-def _cached_batch_size(numerics: dict[str, Any]) -> int | None:
-    """The batch shape of the cache, so that the same model replays the same votes to the last bit."""
-    recorded = numerics.get("batch_size", "").split(", ")
-    return int(recorded[0]) if recorded[0].isdigit() else None

@@ -2,7 +2,7 @@
 
 from recert.sampling.remembering import RememberingSource
 from recert.sampling.sampler import Sampler
-from recert.sampling.source import Drawn, collect, open_source
+from recert.sampling.source import Drawn, collect, collect_each, open_source
 from recert.sampling.stored import StoredVotes
 from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 
@@ -17,5 +17,6 @@ __all__ = [
     "VoteSource",
     "Work",
     "collect",
+    "collect_each",
     "open_source",
 ]

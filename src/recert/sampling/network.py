@@ -1,13 +1,17 @@
 """A model as a function from a noisy batch to votes, with every misuse caught in words."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.models.digest import numerics
+from recert.models.inference import PreparedModel
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -19,6 +23,8 @@ class Network:
     def __init__(self, model: Model, device: str | torch.device | None = None, classes: int | None = None) -> None:
         self.model = model
         self.device, self.dtype = _placement(model, device)
+        self.channels_last = _likes_channels_last(model)
+        """The memory format of batches of images: an attempt, unless the user chose it."""
         self._classes = classes
         if isinstance(model, nn.Module):
             _check_eval_mode(model)
@@ -31,6 +37,19 @@ class Network:
             )
         return self._classes
 
+    def numerics(self, batch_size: int) -> dict[str, str]:
+        """Everything beside the weights that can change the last bit of a logit."""
+        with self.model.precision() if isinstance(self.model, PreparedModel) else nullcontext():
+            described = numerics(self.device, self.dtype, batch_size)
+        described["memory_format"] = "channels-last" if self.channels_last else "contiguous"
+        described["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
+        return described
+
+    def empty_batch(self, rows: int, shape: tuple[int, ...]) -> Tensor:
+        """Room for a batch as the network wants it."""
+        layout = torch.channels_last if self.channels_last and len(shape) == 3 else torch.contiguous_format
+        return torch.empty((rows, *shape), dtype=self.dtype, device=self.device, memory_format=layout)
+
     def answer(self, batch: Tensor) -> Tensor:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
         with torch.inference_mode():
@@ -40,27 +59,24 @@ class Network:
             answer = torch.from_numpy(answer)
         return self._checked(answer, len(batch))
 
-    def votes(self, batch: Tensor) -> Votes:
-        """One vote per row; a row whose logits are not all finite votes for nobody."""
+    def winners(self, batch: Tensor) -> Tensor:
+        """The class that wins each row, where the model's answer is; -1 for a row whose logits are not all finite."""
         answer = self.answer(batch)
-        dtype = vote_dtype(self.classes)
         if answer.ndim == 1:
-            return self._label_votes(answer.cpu().numpy())
-        finite = torch.isfinite(answer).all(dim=1)
-        label = torch.where(finite, answer.argmax(dim=1), nobody(dtype))
-        if dtype == np.uint8:
-            label = label.to(torch.uint8)  # so that one byte per sample crosses from the device
-        return label.cpu().numpy().astype(dtype, copy=False)
+            return answer.to(torch.int32)
+        with torch.inference_mode():
+            return torch.where(torch.isfinite(answer).all(dim=1), answer.argmax(dim=1), -1).to(torch.int32)
 
-    def _label_votes(self, given: Any) -> Votes:
-        dtype = vote_dtype(self.classes)
-        outside = (given < -1) | (given >= self.classes)
+    def votes(self, winners: NDArray[np.int32]) -> Votes:
+        """Winning classes as votes; -1 votes for nobody."""
+        outside = (winners < -1) | (winners >= self.classes)
         if outside.any():
             raise UnusableModel(
-                f"expected labels from 0 to {self.classes - 1} (or -1 for nobody), got {given[outside][0]}; "
+                f"expected labels from 0 to {self.classes - 1} (or -1 for nobody), got {winners[outside][0]}; "
                 "check classes=..."
             )
-        return np.where(given < 0, nobody(dtype), given).astype(dtype)
+        dtype = vote_dtype(self.classes)
+        return np.where(winners < 0, nobody(dtype), winners).astype(dtype)
 
     def _checked(self, answer: Any, batch_size: int) -> Tensor:
         if not isinstance(answer, Tensor):
@@ -104,6 +120,14 @@ def _placement(model: Model, device: str | torch.device | None) -> tuple[torch.d
         raise UnusableModel(f"expected the model on {wanted}, got it on {home}; move it with model.to({str(wanted)!r})")
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
     return home, dtype
+
+
+def _likes_channels_last(model: Model) -> bool:
+    if isinstance(model, PreparedModel):
+        return model.inference.channels_last
+    if not isinstance(model, nn.Module):
+        return False
+    return hasattr(model, "likes_channels_last") or any(isinstance(module, nn.Conv2d) for module in model.modules())
 
 
 def _check_eval_mode(model: nn.Module) -> None:

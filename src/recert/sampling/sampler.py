@@ -1,26 +1,26 @@
 """Votes of a model under noise: packed over inputs, in batches of one padded shape, in constant memory."""
 
-import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from recert.errors import UnusableModel
-from recert.models.digest import identify, numerics
+from recert.models.digest import identify
+from recert.models.inference import PreparedModel
 from recert.noise import Gaussian, Stream, input_digest, noise_key
-from recert.noise.stream import NoisyRows, perturb
+from recert.noise.stream import NoisyRows
+from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
+from recert.sampling.device_lane import DeviceLane
+from recert.sampling.host_lane import HostLane, Ticket
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.probe import PROBE_BATCHES, probe
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
 from recert.votes import Votes
-
-ELEMENTS_PER_BATCH = {"cpu": 2**20}  # batches that stay near a CPU's caches
-ELEMENTS_PER_DEVICE_BATCH = 2**23
-LARGEST_DEFAULT_BATCH = 4096
 
 
 class Sampler:
@@ -45,14 +45,16 @@ class Sampler:
         self.digests = [input_digest(x) for x in self.inputs]
         self._keys = np.array([noise_key(seed, digest) for digest in self.digests], dtype=np.uint64)
         self._network = Network(model, device, classes)
-        self.batch_size = _batch_size(batch_size, self.inputs[0].size, self._network.device)
-        self._probe()
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"expected a batch size of at least 1, got {batch_size}")
+        self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
+        self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
         self.classes = self._network.classes
         self.identity = identify(model, identity)
 
     @property
     def numerics(self) -> dict[str, str]:
-        return numerics(self._network.device, self._network.dtype, self.batch_size)
+        return self._network.numerics(self.batch_size)
 
     @property
     def probe_passes(self) -> int:
@@ -65,10 +67,7 @@ class Sampler:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         total = sum(len(work.samples) for work in works)
         done = 0
-        for batch in pack(works, self.batch_size):
-            started = time.perf_counter()
-            votes = self._votes(batch)
-            seconds = time.perf_counter() - started
+        for batch, votes, seconds in self._drawn(works):
             done += len(votes)
             for piece in batch:
                 end = piece.batch_start + piece.length
@@ -77,73 +76,99 @@ class Sampler:
             if progress is not None:
                 progress(Progress(task, done, total))
 
-    def _votes(self, batch: list[Piece]) -> Votes:
-        """Votes of a packed batch, without its padding. Halves the batch when memory runs out."""
-        wanted, positions = noisy_rows(batch)
-        length = len(wanted.rows)
-        votes: list[Votes] = []
-        start = 0
-        while start < length:
-            rows = _padded(wanted, start, self.batch_size)
-            try:
-                drawn = self._network.votes(self._noisy(rows, positions))
-            except Exception as error:
-                if not _out_of_memory(error):
-                    raise
-                self._halve(error)
-                continue
-            votes.append(drawn[: length - start])
-            start += self.batch_size
-        return np.concatenate(votes)
+    def _drawn(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], Votes, float]]:
+        """Batches in order, some of them under way while one is handed out."""
+        under_way: deque[tuple[list[Piece], list[_Pending]]] = deque()
+        for batch in pack(works, self.batch_size):
+            under_way.append((batch, self._begin(noisy_rows(batch))))
+            while len(under_way) >= self._lane.depth:
+                yield self._finish(*under_way.popleft())
+        while under_way:
+            yield self._finish(*under_way.popleft())
 
-    def _noisy(self, rows: NoisyRows, positions: list[int]) -> Tensor:
-        flat = torch.from_numpy(self.inputs[positions].reshape(len(positions), -1)).to(self._network.device)
-        noisy = perturb(flat, self._keys[positions], rows, self.noise)
-        return noisy.reshape(-1, *self.input_shape)
+    def _begin(self, wanted: NoisyRows) -> list["_Pending"]:
+        """Start a batch; in parts if memory ran out and batches have become smaller since it was packed."""
+        starts = range(0, len(wanted.rows), self.batch_size)
+        return [self._begin_part(wanted.part(start, self.batch_size)) for start in starts]
+
+    def _begin_part(self, rows: NoisyRows) -> "_Pending":
+        try:
+            return _Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            return _Pending(rows, self.batch_size, _raising(error))
+
+    def _finish(self, batch: list[Piece], parts: list["_Pending"]) -> tuple[list[Piece], Votes, float]:
+        votes, seconds = zip(*(self._result(part) for part in parts), strict=True)
+        return batch, np.concatenate(votes), sum(seconds)
+
+    def _result(self, part: "_Pending") -> tuple[Votes, float]:
+        """Votes of a part without its padding; when memory ran out, again in smaller parts."""
+        try:
+            votes, seconds = part.ticket()
+            return votes[: len(part.rows.rows)], seconds
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            if part.batch_size == self.batch_size:  # else it was begun before others found out
+                self._halve(error)
+        votes_of, seconds_of = zip(*(self._result(smaller) for smaller in self._begin(part.rows)), strict=True)
+        return np.concatenate(votes_of), sum(seconds_of)
 
     def _halve(self, error: Exception) -> None:
+        self._smaller(error)
+        self._lane = self._new_lane()
+
+    def _smaller(self, error: Exception) -> None:
         if self.batch_size == 1:
             raise UnusableModel(f"out of memory with a single sample per batch: {error}") from error
         self.batch_size = (self.batch_size + 1) // 2
-        if self._network.device.type == "cuda":
-            torch.cuda.empty_cache()
 
-    def _probe(self) -> None:
-        """Probe at full batch size, so that memory runs out here, before any vote is drawn, if it does at all."""
+    def _new_lane(self) -> HostLane | DeviceLane:
+        if self._network.device.type != "cuda":
+            return HostLane(self._network, self.inputs, self._keys, self.noise)
+        torch.cuda.empty_cache()
+        return DeviceLane(self._network, self.inputs, self._keys, self.noise, self.batch_size)
+
+    def _set_up(self, choose_batch_size: bool) -> HostLane | DeviceLane:
+        """A lane that is known to work, so that memory runs out here, before any vote is drawn, if it does at all."""
         while True:
-            rows = np.arange(self.batch_size, dtype=np.int64)
-            wanted = NoisyRows(rows * 0, rows, np.full_like(rows, Stream.CALIBRATION))
             try:
-                probe(self._network, self._noisy(wanted, [0]))
-                return
+                if choose_batch_size:
+                    self.batch_size = fastest_batch_size(self._network, self.input_shape, self.batch_size)
+                    choose_batch_size = False
+                lane = self._new_lane()
+                rows = np.arange(self.batch_size, dtype=np.int64)
+                probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, np.full_like(rows, Stream.CALIBRATION))))
+                if isinstance(lane, DeviceLane):
+                    lane.record()
+                return lane
             except UnusableModel:
                 raise
             except Exception as error:
-                if not _out_of_memory(error):
+                if out_of_memory(error):
+                    self._smaller(error)
+                elif self._network.channels_last and not isinstance(self._network.model, PreparedModel):
+                    self._network.channels_last = False  # view() of a convolution's output needs the other format
+                else:
                     raise UnusableModel(
                         f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
                         "check that these are the inputs it is made for"
                     ) from error
-                self._halve(error)
 
 
-def _padded(wanted: NoisyRows, start: int, batch_size: int) -> NoisyRows:
-    """Rows [start, start + batch_size), the last row repeated to fill the batch."""
-    chosen = np.minimum(np.arange(start, start + batch_size), len(wanted.rows) - 1)
-    return NoisyRows(wanted.rows[chosen], wanted.samples[chosen], wanted.streams[chosen])
+@dataclass(frozen=True)
+class _Pending:
+    """Rows under way."""
+
+    rows: NoisyRows
+    batch_size: int
+    ticket: Ticket
 
 
-def _batch_size(asked: int | None, elements: int, device: torch.device) -> int:
-    if asked is not None:
-        if asked < 1:
-            raise ValueError(f"expected a batch size of at least 1, got {asked}")
-        return asked
-    fitting = ELEMENTS_PER_BATCH.get(device.type, ELEMENTS_PER_DEVICE_BATCH) // max(1, elements)
-    return int(2 ** np.floor(np.log2(np.clip(fitting, 1, LARGEST_DEFAULT_BATCH))))
+def _raising(error: Exception) -> Ticket:
+    def ticket() -> tuple[Votes, float]:
+        raise error
 
-
-def _out_of_memory(error: Exception) -> bool:
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    message = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in message or "can't allocate memory" in message)
+    return ticket

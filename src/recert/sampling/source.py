@@ -1,6 +1,6 @@
 """One door to votes, wherever they come from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from recert.noise import Gaussian
 from recert.sampling.network import Model
-from recert.sampling.remembering import RememberingSource
 from recert.sampling.sampler import Sampler
 from recert.sampling.stored import StoredVotes
 from recert.sampling.work import ProgressCallback, VoteSource, Work
@@ -18,7 +17,7 @@ from recert.votes import Votes, count_votes
 
 
 def open_source(
-    model: Model | StoredVotes | RememberingSource,
+    model: Model | VoteSource,
     inputs: Any,
     *,
     noise: Gaussian,
@@ -28,15 +27,15 @@ def open_source(
     classes: int | None = None,
     identity: str | None = None,
 ) -> VoteSource:
-    """Votes of a model under noise, or stored votes as they are."""
+    """Votes of a model under noise, or a source of votes as it is."""
     if not isinstance(noise, Gaussian):
         raise ValueError(f"expected a noise such as recert.Gaussian(0.5), got {noise!r}")
-    if isinstance(model, RememberingSource):
-        return model
     if isinstance(model, StoredVotes):
         if inputs is not None:
             raise ValueError("expected inputs=None with StoredVotes, got inputs; stored votes are known by their row")
         return model.with_classes(classes)
+    if isinstance(model, VoteSource):
+        return model
     if not callable(model):
         raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
     return Sampler(
@@ -57,12 +56,29 @@ def collect(
     source: VoteSource, works: Sequence[Work], task: str, progress: ProgressCallback | None = None
 ) -> list[Drawn]:
     """Draw works and put their chunks together again, one result per work, in order."""
+    return list(collect_each(source, works, task, progress))
+
+
+def collect_each(
+    source: VoteSource, works: Sequence[Work], task: str, progress: ProgressCallback | None = None
+) -> Iterator[Drawn]:
+    """The same, each result as soon as it is whole."""
     pieces: list[list[Votes]] = [[] for _ in works]
-    seconds = [0.0] * len(works)
+    seconds, left = [0.0] * len(works), [len(work.samples) for work in works]
     number = {id(work): i for i, work in enumerate(works)}
+    done = 0
+
+    def whole(i: int) -> Drawn:
+        votes = np.concatenate(pieces[i]) if pieces[i] else np.zeros(0, dtype=np.uint8)
+        pieces[i].clear()
+        return Drawn(votes, count_votes(votes, source.classes), seconds[i])
+
     for chunk in source.draw(works, task, progress):
         i = number[id(chunk.work)]
         pieces[i].append(chunk.votes)
         seconds[i] += chunk.seconds
-    votes = [np.concatenate(p) if p else np.zeros(0, dtype=np.uint8) for p in pieces]
-    return [Drawn(v, count_votes(v, source.classes), s) for v, s in zip(votes, seconds, strict=True)]
+        left[i] -= len(chunk.votes)
+        while done < len(works) and left[done] == 0:
+            yield whole(done)
+            done += 1
+    yield from map(whole, range(done, len(works)))

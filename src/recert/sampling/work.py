@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
+@runtime_checkable
 class VoteSource(Protocol):
     """Where votes come from: a model under noise, or votes that exist already."""
 
@@ -95,15 +96,13 @@ def pack(works: Iterable[Work], batch_size: int) -> Iterator[list[Piece]]:
         yield batch
 
 
-def noisy_rows(batch: list[Piece]) -> tuple[NoisyRows, list[int]]:
-    """The rows of a packed batch, and the positions of the inputs that they refer to."""
-    positions = list(dict.fromkeys(piece.work.position for piece in batch))
-    local = {position: row for row, position in enumerate(positions)}
+def noisy_rows(batch: list[Piece]) -> NoisyRows:
+    """The rows of a packed batch, by the positions of their inputs."""
     length = batch[-1].batch_start + batch[-1].length
     rows, samples, streams = (np.empty(length, dtype=np.int64) for _ in range(3))
     for piece in batch:
         here = slice(piece.batch_start, piece.batch_start + piece.length)
-        rows[here] = local[piece.work.position]
+        rows[here] = piece.work.position
         samples[here] = piece.work.samples[piece.work_start : piece.work_start + piece.length]
         streams[here] = piece.work.stream
-    return NoisyRows(rows, samples, streams), positions
+    return NoisyRows(rows, samples, streams)

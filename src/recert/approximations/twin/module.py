@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recert.approximations.optional import needed
 from recert.approximations.twin.elementwise import ELEMENTWISE
 from recert.approximations.twin.layers import LAYERS
 from recert.approximations.twin.pools import POOLS
@@ -15,6 +14,7 @@ from recert.approximations.twin.quantisers import QUANTISERS
 from recert.approximations.twin.shapes import SHAPES
 from recert.approximations.twin.values import Call, Operator, Value, real
 from recert.errors import UnusableModel
+from recert.models.optional import needed
 
 OPERATORS: dict[str, Operator] = {**ELEMENTWISE, **LAYERS, **POOLS, **QUANTISERS, **SHAPES}
 RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
@@ -24,6 +24,7 @@ class Twin(nn.Module):
     """Computes a quantised ONNX file in float32 on any device, integers exactly. The file's bytes identify it."""
 
     file: Tensor
+    likes_channels_last = True
 
     def __init__(self, content: bytes) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Packages that only int8 needs, imported when it is asked for."""
+"""Packages that only onnxruntime's networks need, imported when these are asked for."""
 
 import importlib
 from typing import Any
@@ -12,6 +12,6 @@ def needed(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise RecertError(
-            f"int8 needs onnx, onnxscript and onnxruntime, and {module} could not be imported ({error}); "
+            f"this needs onnx, onnxscript and onnxruntime, and {module} could not be imported ({error}); "
             "install them with: pip install 'recert[onnx]'"
         ) from error

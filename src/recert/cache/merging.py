@@ -1,0 +1,135 @@
+"""Several stores of one model become one: shards of a cluster run, or inputs that were certified apart."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from recert.cache import parts
+from recert.cache.cache import Cache
+from recert.cache.directory import Directory, flush_directory
+from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
+from recert.cache.votes import VoteTable
+from recert.errors import ContextMismatch, CorruptCache
+from recert.votes import count_votes
+
+Path = str | os.PathLike[str]
+
+
+def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) -> Cache:
+    """One cache at `out` with the votes of all stores, which are only read.
+
+    Parts are copied byte for byte. Where stores hold the same votes, the first one's are kept; where they hold different
+    votes for the same noise, the error names the input. `out` appears complete or not at all.
+    """
+    if len(stores) < 1:
+        raise ValueError("expected at least one store to merge, got none")
+    target = Directory(out)
+    if MANIFEST in target.names():
+        raise FileExistsError(f"expected a new place for the merged cache, got {out}, which holds one already")
+    sources = [Cache.open(store) for store in stores]
+    manifest = merged([source.manifest for source in sources], allow_numerics=allow_numerics)
+    if target.local is None:  # the manifest comes last: without it there is no cache
+        whole = Cache(manifest, target)
+        _fill(whole, target, sources)
+        return Cache.open(out)
+    if target.names():
+        raise FileExistsError(
+            f"expected a new or empty folder for the merged cache, got {out}, which holds other files"
+        )
+    path = target.local.rstrip("/")
+    folder, name = os.path.split(path)
+    workshop = Directory(os.path.join(folder, f".{name}.merging"))  # on the same disk, so that a rename moves it
+    with workshop.locked():
+        for left_over in workshop.names():
+            if left_over.endswith((".parquet", ".json", ".tmp")):
+                workshop.remove(left_over)
+        _fill(Cache(manifest, workshop), workshop, sources)
+        assert workshop.local is not None
+        os.rename(workshop.local, path)
+        flush_directory(folder or ".")
+    return Cache.open(out)
+
+
+def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
+    """One manifest about the inputs of all.
+
+    The votes must share their context and their counts: a certificate states one number of samples. alpha is no context;
+    the smallest is taken, so that no claim grows. If any store spoke of a family, so does the whole: Bonferroni holds for any
+    number of claims at one alpha, and the family counts at least every input. A look that any input had is a look of all.
+    """
+    first = manifests[0]
+    whole = first
+    for other in manifests[1:]:
+        first.check_context(other, allow_numerics=allow_numerics)
+        for name in ("samples", "selection_samples", "certificate"):
+            ours, theirs = getattr(first, name), getattr(other, name)
+            if ours != theirs:
+                option = name.replace("_", "-")
+                raise ContextMismatch(
+                    name,
+                    ours,
+                    theirs,
+                    f"run certify on the other store with --{option} {_larger(ours, theirs)}, then merge",
+                )
+        whole = replace(
+            whole,
+            alpha=min(whole.alpha, other.alpha),
+            family=max(whole.family, other.family),
+            numerics=mixed_numerics(whole.numerics, other.numerics),
+            names=mixed_numerics(whole.names, other.names),
+            inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
+            looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
+        )
+    return replace(whole, family=max(whole.family, len(whole.inputs)) if whole.family > 1 else 1, parts=())
+
+
+def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
+    """Write the parts of all sources that hold anything new, then the manifest."""
+    table = VoteTable(target, whole.manifest.context, whole.manifest.classes)
+    written = set()
+    for source in sources:
+        for name in source.part_names():
+            data, rows = source.part(name)
+            fresh = [piece for row in rows for piece in _fresh(row, table)]
+            if [(row.start, row.length) for row in fresh] != [(row.start, row.length) for row in rows]:
+                if not fresh:
+                    continue
+                name, data = parts.encode(fresh, whole.manifest.classes, whole.manifest.context)
+            target.write(name, data)
+            table.add(fresh, name)
+            written.add(name)
+    strangers = sorted(set(filter(parts.is_part, target.names())) - written)
+    if strangers:
+        raise FileExistsError(f"expected a new place for the merged cache, got {target}, which holds {strangers[0]}")
+    with whole.writing():
+        pass
+
+
+def _fresh(row: parts.Row, table: VoteTable) -> Iterator[parts.Row]:
+    """The pieces of a row that the table lacks; where it has them, they must be the same votes."""
+    assert row.votes is not None
+    for known in table.known(row.digest, row.stream, row.start, row.end):
+        assert known.votes is not None
+        start, end = max(row.start, known.start), min(row.end, known.end)
+        if not np.array_equal(
+            row.votes[start - row.start : end - row.start], known.votes[start - known.start : end - known.start]
+        ):
+            raise CorruptCache(
+                f"two stores hold different votes for input {row.digest[:12]} ({row.stream.name.lower()}, samples {start} to "
+                f"{end - 1}); one of them is not what the model says: audit both with recert cache audit"
+            )
+    for gap in table.missing(row.digest, row.stream, row.end):
+        first, last = max(gap.start, row.start), gap.stop
+        if first < last:
+            votes = row.votes[first - row.start : last - row.start]
+            counts = count_votes(votes, len(row.counts))
+            share = row.seconds * len(votes) / row.length
+            yield replace(row, start=first, length=len(votes), votes=votes, counts=counts, seconds=share)
+
+
+def _larger(ours: Any, theirs: Any) -> Any:
+    return max(ours, theirs) if isinstance(ours, int) else ours

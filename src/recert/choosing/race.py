@@ -1,0 +1,106 @@
+"""The race: replays of a candidate on selection noise, lap by lap, until it is clearly good, clearly hopeless, or out of noise."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.cache import Cache
+from recert.choosing.prospects import Prospects, Tally
+from recert.noise import Stream
+from recert.sampling import ProgressCallback, RememberingSource, Work, collect
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FIRST_LAP = 10
+"""Replays of every input that can score in the first lap; each further lap doubles the replays of inputs that are in doubt."""
+HOPELESS, CLEAR = 0.05, 0.99
+CAREFUL = 80
+"""Nobody is dropped before inputs in doubt had so many replays: with few, what is not known about an input counts against it."""
+_TELLING = 0.99
+"""Further laps replay the fewest inputs that hold so much of the remaining variance."""
+ROUNDING = 1e-9
+
+
+@dataclass
+class Runner:
+    """One candidate in the race. Its votes stand on selection noise, of which no claim is made."""
+
+    name: str
+    source: RememberingSource
+    cache: Cache
+    positions: Ints
+    """Where the inputs of the cache are in the source."""
+    prospects: Prospects
+    tolerance: float
+    progress: ProgressCallback | None = None
+    tally: Tally = field(init=False)
+    shortfalls: Floats = field(init=False)
+    _finished: bool = False
+
+    def __post_init__(self) -> None:
+        self.tally = Tally.empty(len(self.prospects.rows))
+        self.shortfalls = self.prospects.shortfalls(self.tally)
+
+    @property
+    def shortfall(self) -> Floats:
+        """Draws of how far the score falls below the original's."""
+        return np.asarray(self.shortfalls.sum(axis=0) / self.prospects.inputs)
+
+    @property
+    def chance(self) -> float:
+        """How probable the race thinks it is that the candidate is within the tolerance."""
+        return float(np.mean(self.shortfall <= self.tolerance + ROUNDING))
+
+    @property
+    def decided(self) -> bool:
+        careful = bool(self.tally.replayed.max(initial=0) >= CAREFUL)
+        return self._finished or self.chance >= CLEAR or (careful and self.chance <= HOPELESS)
+
+    @property
+    def passes(self) -> int:
+        return int(self.tally.replayed.sum())
+
+    def run(self) -> None:
+        """Laps until it is decided."""
+        while not self.decided:
+            self.lap()
+
+    def lap(self) -> None:
+        """Replay all inputs that can score the first time, then those that are in doubt."""
+        right = self.prospects.right
+        done = self.tally.replayed[right]
+        first = not done.any()
+        goal = min(FIRST_LAP if first else 2 * int(done.max()), self.cache.manifest.selection_samples)
+        behind = np.flatnonzero(done < goal)
+        chosen = right[behind if first else self._telling(behind)]
+        if not len(chosen):
+            self._finished = True
+            return
+        starts = self.tally.replayed
+        inputs = self.prospects.rows[chosen]
+        works = [
+            Work(int(self.positions[row]), Stream.SELECTION, range(int(starts[i]), goal))
+            for i, row in zip(chosen, inputs, strict=True)
+        ]
+        drawn = collect(self.source, works, f"racing {self.name}", self.progress)
+        for i, row, work, votes in zip(chosen, inputs, works, drawn, strict=True):
+            before = self.cache.votes(self.cache.digests[row], Stream.SELECTION)[np.asarray(work.samples)]
+            self._count(int(i), before == self.prospects.classes[i], votes.votes == self.prospects.classes[i])
+        self.shortfalls = self.prospects.shortfalls(self.tally)
+
+    def _count(self, i: int, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> None:
+        self.tally.of_class[i] += np.count_nonzero(before)
+        self.tally.lost[i] += np.count_nonzero(before & ~after)
+        self.tally.of_others[i] += np.count_nonzero(~before)
+        self.tally.gained[i] += np.count_nonzero(~before & after)
+
+    def _telling(self, rows: Ints) -> Ints:
+        """Of some inputs those whose score is most in doubt."""
+        variance = self.shortfalls[rows].var(axis=1)
+        order = np.argsort(-variance, kind="stable")
+        total = np.cumsum(variance[order])
+        if not len(total) or total[-1] <= 0:
+            return rows[:0]
+        return np.sort(rows[order[: 1 + int(np.searchsorted(total, _TELLING * total[-1]))]])

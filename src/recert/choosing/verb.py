@@ -1,0 +1,130 @@
+"""The verb `select`."""
+
+import math
+import os
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from recert import bounds
+from recert.cache import Cache, Manifest
+from recert.certification import CERTIFICATES, check_settings
+from recert.choosing.contest import Contest
+from recert.choosing.costs import CostModel, find_costs
+from recert.choosing.result import Chosen
+from recert.planning import Objective, parse_plan
+from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
+from recert.sampling.network import Model
+
+FINAL_PASSES = 20
+"""A finalist gets so many times the root of the cache's votes: that no flip was seen in m replays bounds their rate by about
+7 / m, which must be small beside the width of the cached bound, some multiple of 1 / root n."""
+
+
+def select(
+    candidates: Mapping[str, Model | StoredVotes],
+    inputs: NDArray[np.float32] | torch.Tensor | None,
+    cache: Cache | str | os.PathLike[str],
+    labels: ArrayLike,
+    *,
+    metric: str = "accuracy:0.5",
+    tolerance: float = 0.01,
+    cost: CostModel = "bytes",
+    samples: int | None = None,
+    alpha: float | None = None,
+    family: str | None = None,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
+    progress: ProgressCallback | None = None,
+) -> Chosen:
+    """The cheapest candidate whose certificates reach the original's metric less `tolerance`; or none.
+
+    `metric` is "accuracy:R" (certified accuracy at radius R) or "acr" (average certified radius), on these inputs and labels;
+    `tolerance` is in its units. All candidates run a short race on the cache's selection noise. Then, in order of cost, each is
+    raced until it is decided and, unless it was hopeless, re-certified on estimation noise, which the race never
+    sees, with at most `samples` forward passes per input (unless told, 20 times the root of the cache's votes per
+    input, and at most half of them). The first that reaches the
+    target wins.
+
+    For each input on its own, with probability at least 1 - alpha, the winner's certificate is true, whichever candidate won:
+    the j-th finalist is certified at alpha / 2^j. `alpha` is twice the cache's unless told, so that the first finalist gets
+    the cache's. With `family="bonferroni"` all of the winner's certificates hold together. See docs/select.md.
+
+    `cost` is "bytes", "parameters" (non-zero ones), "latency" (measured), a function of a model, or a mapping of numbers. The
+    candidates must be fixed before: none may have been tuned on the cached noise.
+    """
+    cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    manifest = cache.manifest
+    objective = _objective(metric)
+    alpha = 2 * manifest.alpha * manifest.family if alpha is None else alpha
+    if not candidates:
+        raise ValueError("expected at least one candidate, got none")
+    if not tolerance >= 0:
+        raise ValueError(f"expected a tolerance of at least 0, in units of {metric}, got {tolerance}")
+    costs = find_costs(candidates, cost, inputs)
+    sources = {
+        name: RememberingSource(
+            open_source(
+                model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.gaussian, seed=manifest.seed,
+                classes=manifest.classes, batch_size=batch_size or manifest.batch_size, device=device,
+            )
+        )
+        for name, model in candidates.items()
+    }  # fmt: skip
+    digests, known = _inputs(sources, labels)
+    first = {
+        digest: i for i, digest in reversed(list(enumerate(digests)))
+    }  # where each input stands for the first time
+    row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
+    claims = _claims(family, len(digests))
+    contest = Contest(
+        cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
+        rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
+        alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / 2 ** len(candidates) / claims), progress=progress,
+    )  # fmt: skip
+    entries, winner = contest.run(sources, costs.values)
+    passes = manifest.samples + manifest.selection_samples
+    return Chosen(
+        winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
+        metric=metric, tolerance=tolerance, base=contest.base, base_alpha=manifest.alpha, alpha=alpha,
+        family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests),
+        samples=manifest.samples, base_passes=passes * len(row),
+    )  # fmt: skip
+
+
+def _objective(metric: str) -> Objective:
+    objective = None if metric == "uniform" else parse_plan(metric)
+    if objective is None:
+        raise ValueError(f"expected a metric of acr or accuracy:RADIUS, got {metric!r}")
+    return objective
+
+
+def _claims(family: str | None, inputs: int) -> int:
+    if family not in (None, "bonferroni"):
+        raise ValueError(f"expected family='bonferroni' or None, got {family!r}")
+    return inputs if family else 1
+
+
+def _samples(asked: int | None, manifest: Manifest, smallest_alpha: float) -> int:
+    """Forward passes per input of a finalist: enough even for the last, whose alpha is the smallest."""
+    if asked is None:
+        fewest = bounds.smallest_samples_to_certify(smallest_alpha, sides=CERTIFICATES[manifest.certificate])
+        return max(min(round(FINAL_PASSES * math.sqrt(manifest.samples)), manifest.samples // 2), fewest)
+    check_settings(asked, 1, smallest_alpha, manifest.certificate)
+    return asked
+
+
+def _inputs(sources: Mapping[str, RememberingSource], labels: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
+    """The inputs, which must be the same for all candidates, and as many labels."""
+    digests = next(iter(sources.values())).digests
+    stranger = next((name for name, source in sources.items() if source.digests != digests), None)
+    if stranger is not None:
+        raise ValueError(
+            f"expected all candidates on the same inputs, got others for {stranger!r}; stored votes and models do not mix"
+        )
+    known = np.asarray(labels)
+    if known.shape != (len(digests),) or not np.issubdtype(known.dtype, np.integer):
+        raise ValueError(f"expected {len(digests)} labels as integers, got {known.dtype} {known.shape}")
+    return digests, known.astype(np.int64)

@@ -1,0 +1,110 @@
+"""recert cache audit"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from recert.cli import options as o
+from recert.cli.cache.show import Where
+from recert.cli.output import say, show
+
+if TYPE_CHECKING:
+    from recert.auditing import Audit
+    from recert.cache import Cache
+    from recert.data import Dataset
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: recert cache audit runs/digits-gaussian-0.5 --model digits --data digits")(audit)
+
+
+def audit(
+    store: Where,
+    model: o.Model,
+    data: o.Data,
+    samples: Annotated[
+        int | None, typer.Option(help="Votes to replay per input; if not given, as many as it takes to decide.")
+    ] = None,
+    tolerate: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of wrong votes that is no fault, for last-bit differences of another device; 0, or 0.001 if the numerics differ, if not given."
+        ),
+    ] = None,
+    detect: Annotated[
+        float, typer.Option(help="Say genuine only if more wrong votes than this share are excluded.")
+    ] = 0.01,
+    alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    format: o.OutputFormat = o.Format.TABLE,
+    trust: o.Trust = False,
+    debug: o.Debug = False,
+) -> None:
+    """Replay a random sample of a cache's votes: genuine (exit code 0), not genuine or not decided (3)."""
+    import recert
+    from recert.auditing import Verdict
+    from recert.auditing.result import LIMITS
+    from recert.cli.loading import load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+
+    cache = recert.Cache.open(store)
+    dataset = _cached(load_inputs(data, split=split, every=every, count=count), cache)
+    network = load_network(model, device=device, trust=trust)
+    with drawn_progress() as progress:
+        found = recert.audit(
+            network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
+            batch_size=batch_size, progress=progress,
+        )  # fmt: skip
+    facts = _facts(found, dataset)
+    if format is o.Format.TABLE:
+        rows = [{"fact": name, "value": escape(str(value))} for name, value in facts.items() if name != "sentence"]
+        show(rows, format)
+    else:
+        show([facts], format)
+    if len(found.input) < found.cached_inputs:
+        say(f"{found.cached_inputs - len(found.input)} inputs of the cache are not in this data and were not audited")
+    say(LIMITS)
+    say(escape(found.sentence))
+    if found.verdict is not Verdict.GENUINE:
+        raise typer.Exit(3)
+
+
+def _facts(found: "Audit", dataset: "Dataset") -> dict[str, Any]:
+    """What was found, with the radius that survives the wrong votes that it could not exclude."""
+    import numpy as np
+
+    from recert.noise import input_digest
+
+    row = {digest: i for i, digest in reversed(list(enumerate(map(input_digest, dataset.inputs))))}
+    labels = None if dataset.labels is None else dataset.labels[[row[digest] for digest in found.input]]
+    claimed = found.cache.certificates
+    known = claimed.prediction if labels is None else labels
+    worst = found.wrong_upper[np.isfinite(found.wrong_upper)]
+    return {
+        **found.to_dict(),
+        "largest bound of one input": float(worst.max()) if len(worst) else None,
+        "inputs with wrong votes": int((found.wrong > 0).sum()),
+        "average certified radius claimed": float(claimed.average_certified_radius(known)),
+        "average certified radius that survives": found.surviving_average_radius(labels),
+    }
+
+
+def _cached(dataset: "Dataset", cache: "Cache") -> "Dataset":
+    """The inputs that the cache knows; all of them if it knows none, so that the error names them."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from recert.noise import input_digest
+
+    known = set(cache.manifest.inputs)
+    rows = np.array([i for i, x in enumerate(dataset.inputs) if input_digest(x) in known], dtype=np.int64)
+    if len(rows) == 0:
+        return dataset
+    labels = None if dataset.labels is None else dataset.labels[rows]
+    return replace(dataset, inputs=dataset.inputs[rows], labels=labels, indices=dataset.indices[rows])

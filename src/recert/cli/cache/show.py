@@ -1,0 +1,71 @@
+"""recert cache show"""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from recert.cli import options as o
+from recert.cli.cache.histogram import Bin, bins, draw
+from recert.cli.output import say, show
+
+if TYPE_CHECKING:
+    from recert.cache import Cache
+
+Where = Annotated[str, typer.Argument(help="Folder or URL of a cache.")]
+SHARES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
+RADIUS_BINS = 10
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("show", epilog="Example: recert cache show runs/digits-gaussian-0.5")(show_cache)
+
+
+def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.Debug = False) -> None:
+    """What a cache holds: names, noise, counts, numerics, size; how sure the votes are, and the radii they certify."""
+    from recert.cache import Cache
+
+    cache = Cache.open(store)
+    complete = not cache.missing()
+    facts = {**_facts(cache, store), "complete": complete}
+    charts = _charts(cache) if complete and cache.digests else {}
+    if format is o.Format.TABLE:
+        show([{"fact": name, "value": escape(str(value))} for name, value in facts.items()], format)
+        for title, chart in charts.items():
+            draw(title, chart)
+        if not complete:
+            say(
+                "votes are missing, so nothing is certified yet; run the same certify again: it continues where it stopped"
+            )
+    elif format is o.Format.JSON:
+        show([facts | {title: [vars(b) for b in chart] for title, chart in charts.items()}], format)
+    else:
+        show([facts], format)
+
+
+def _facts(cache: "Cache", store: str) -> dict[str, Any]:
+    from recert.cache.manifest import escaped, short
+    from recert.cache.signing import is_signed
+
+    m = cache.manifest
+    return {
+        **{f"{escaped(kind)} name (untrusted)": escaped(name) for kind, name in m.names.items()},
+        "noise": m.noise, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
+        "classes": m.classes, "selection votes per input": m.selection_samples, "votes per input": m.samples,
+        "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
+        "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics,
+        "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
+        "signature": "there is one; check it with verify --public-key" if is_signed(store) else "none",
+    }  # fmt: skip
+
+
+def _charts(cache: "Cache") -> dict[str, list[Bin]]:
+    import numpy as np
+
+    result = cache.certificates
+    radii = result.radius[result.certified]
+    charts = {"inputs by share of votes for the class": bins(result.top_votes / cache.manifest.samples, list(SHARES))}
+    if len(radii) and radii.max() > 0:
+        edges = np.linspace(0.0, float(radii.max()), RADIUS_BINS + 1).tolist()
+        charts["certified inputs by radius"] = bins(radii, edges)
+    return charts

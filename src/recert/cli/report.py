@@ -1,0 +1,64 @@
+"""recert report"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import say
+
+if TYPE_CHECKING:
+    from recert.report import Result
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: recert report base.parquet int8.parquet --data digits -o report.html")(report)
+
+
+def report(
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT", help="What certify or recertify wrote with -o FILE.parquet, or caches."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", help="The data that was certified: for pictures, labels and class names.")
+    ] = None,
+    split: o.Split = "test",
+    radii: o.Radii = "0.25,0.5,1.0",
+    figures: Annotated[
+        Path | None, typer.Option(help="Write the charts here, too, as PDF, SVG and PNG (needs matplotlib).")
+    ] = None,
+    debug: o.Debug = False,
+) -> None:  # fmt: skip
+    """Write one self-contained page about results, and figures for papers."""
+    at = o.parse_radii(radii)
+    from recert.report import read_result
+
+    write_report([read_result(path) for path in results], out, at, data=data, split=split, figures=figures)
+
+
+def write_report(
+    results: "list[Result]", out: Path, radii: list[float], *, data: str | None, split: str, figures: Path | None = None
+) -> None:
+    """Write the page and the figures, and say where they are."""
+    from recert.report.alignment import align
+    from recert.report.figures import write_figures
+    from recert.report.page import render_page
+
+    aligned, pictures = align(results), None
+    if data is not None:
+        from recert.data import load_data
+        from recert.report.matching import add_data
+
+        aligned, pictures = add_data(aligned, load_data(data, split=split))
+    page = render_page(aligned, radii, pictures)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page, encoding="utf-8")
+    say(f"wrote {out} ({len(page.encode()) / 1e6:.1f} MB); open it in any browser")
+    if aligned[0].labels is None:
+        say("without labels there are no accuracies on it; give --data SPEC to have them")
+    if figures is not None:
+        files = write_figures(aligned, figures)
+        say(f"wrote {len(files)} files to {figures}")

@@ -1,0 +1,143 @@
+"""recert reproduce"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import say
+from recert.studies.catalogue import STUDIES, study
+
+if TYPE_CHECKING:
+    from recert.studies.catalogue import Grid, Study
+
+_STUDIES = "\n\n".join(f"- [b]{entry.name}[/b]: {entry.sentence}" for entry in STUDIES.values())
+_EPILOG = f"""Studies:
+
+{_STUDIES}
+
+Example: recert reproduce speedup
+
+On a GPU: recert reproduce speedup --full --networks cifar-resnet20 --device cuda --minutes 9 --pack votes.tar
+
+Later, from these votes alone: recert reproduce speedup --full --networks cifar-resnet20 --no-draw"""
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog=_EPILOG)(reproduce)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help=f"One of: {', '.join(STUDIES)}.")],
+    full: Annotated[bool, typer.Option("--full", help="At the paper's size; else a few images, in minutes.")] = False,
+    networks: Annotated[str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110.")] = None,
+    sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
+    approximations: Annotated[str | None, typer.Option(help="fp16,bf16,int8-twin,prune:0.1,...")] = None,
+    count: Annotated[int | None, typer.Option(help="So many of the 500 test images, the first.")] = None,
+    samples: Annotated[str | None, typer.Option(help="Votes in the cache, n: 10000,100000.")] = None,
+    data: Annotated[str, typer.Option("--data", "-d", help="CIFAR-10: cifar10:DIR.")] = "cifar10",
+    weights: Annotated[
+        Path | None, typer.Option(help="Folder with trained NETWORK-SIGMA.safetensors; else shipped weights.")
+    ] = None,
+    store: Annotated[Path, typer.Option("--store", "-s", help="Folder where votes are kept.")] = Path("runs/studies"),
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder for results; results, or results/small without --full.")
+    ] = None,
+    device: o.Device = "cpu",
+    numerics: Annotated[
+        str | None, typer.Option(help="How float32 networks are computed: fp32, tf32, bf16, fp16.")
+    ] = None,
+    compile: Annotated[bool, typer.Option("--compile", help="Compile the networks: pays for long runs.")] = False,
+    batch_size: o.BatchSize = None,
+    seed: o.Seed = 0,
+    minutes: Annotated[float | None, typer.Option(help="Stop cleanly before so many minutes are over.")] = None,
+    draw_only: Annotated[bool, typer.Option("--draw-only", help="Only draw the votes that the study needs.")] = False,
+    no_draw: Annotated[
+        bool, typer.Option("--no-draw", help="Compute from stored votes alone; load no network.")
+    ] = False,
+    allow_numerics: Annotated[
+        bool, typer.Option("--allow-numerics", help="Add votes to files that were drawn on another device.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Compute anew what is there already.")] = False,
+    pack: Annotated[
+        Path | None,
+        typer.Option(help="At the end, put all votes of the store into tar files: votes.tar gives votes-1.tar, ..."),
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw the figures, too, when all is computed.")] = True,
+    debug: o.Debug = False,
+) -> None:
+    """Reproduce a table or figure of the paper on real networks; stop at any time, run again, it continues."""
+    from recert.studies.request import Clock, Request
+
+    clock, chosen = Clock(minutes), study(name)
+    grid = _grid(chosen, full, networks, sigmas, approximations, samples, count)
+    if draw_only and no_draw:
+        raise typer.BadParameter("expected --draw-only or --no-draw, got both")
+    say(f"{chosen.name}: {chosen.sentence}")
+    from recert.cli.progress import drawn_progress
+    from recert.studies.run import pack as pack_votes
+    from recert.studies.run import run
+
+    with drawn_progress() as progress:
+        request = Request(
+            study=chosen, grid=grid, store=store, out=out or (Path("results") if full else Path("results/small")),
+            data=data, device=device, weights=weights, numerics=numerics, compiled=compile, batch_size=batch_size, seed=seed,
+            draw_only=draw_only, may_draw=not no_draw, allow_numerics=allow_numerics, again=again, clock=clock,
+            say=say, progress=progress,
+        )  # fmt: skip
+        finished = run(request)
+    if finished and not draw_only:
+        _publish(chosen, request.out, figures)
+    if pack is not None:
+        say(f"packed all votes of {store} into {', '.join(map(str, pack_votes(store, pack)))}")
+    say("finished" if finished else "not finished: run again")
+
+
+def _publish(chosen: "Study", out: Path, figures: bool) -> None:
+    """A page and figures from all results of the study that are there."""
+    from recert.studies.figures import draw_figures
+    from recert.studies.page import section
+
+    page = out / f"{chosen.name}.md"
+    page.write_text(section(chosen.name, out), encoding="utf-8")
+    say(f"wrote {page}")
+    if not figures:
+        return
+    try:
+        for figure in draw_figures(chosen.name, out):
+            say(f"wrote {figure}")
+    except ImportError as error:
+        say(f"no figures: {error}")
+
+
+def _grid(
+    chosen: "Study",
+    full: bool,
+    networks: str | None,
+    sigmas: str | None,
+    approximations: str | None,
+    samples: str | None,
+    count: int | None,
+) -> "Grid":
+    """The study's own cells, with what was given in place of them."""
+    from dataclasses import replace
+
+    grid = chosen.full if full else chosen.small
+    given = {
+        "networks": None if networks is None else tuple(networks.split(",")),
+        "sigmas": None if sigmas is None else _numbers(sigmas, "sigmas", float),
+        "approximations": None if approximations is None else tuple(approximations.split(",")),
+        "samples": None if samples is None else _numbers(samples, "samples", int),
+        "count": count,
+    }
+    if count is not None and count < 1:
+        raise typer.BadParameter(f"expected --count of at least 1, got {count}")
+    return replace(grid, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _numbers(text: str, name: str, kind: type) -> tuple[float, ...]:
+    try:
+        return tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"expected --{name} like 0.25,0.5 or 1000,10000, got {text!r}") from None

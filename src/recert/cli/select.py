@@ -1,0 +1,173 @@
+"""recert select"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from recert.cli import options as o
+from recert.cli.output import say, show, write
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from recert.cache import Cache
+    from recert.choosing import Chosen
+    from recert.data import Dataset
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        epilog="Example: recert select --store runs/digits-gaussian-0.5 --model digits --data digits --metric accuracy:0.5 --tolerance 0.02 "
+        "--candidates int8,bf16,prune:0.3,prune:0.6"
+    )(select)
+
+
+def select(
+    model: o.Model,
+    data: o.Data,
+    store: o.Store,
+    candidates: Annotated[
+        list[str],
+        typer.Option(
+            "--candidates",
+            "-c",
+            help="Approximations of the model (int8,prune:0.1,...; see [b]recert approximations[/b]) or models of their own, "
+            "between commas. Repeatable.",
+        ),
+    ],
+    metric: Annotated[str, typer.Option(help="accuracy:R (certified accuracy at radius R) or acr.")] = "accuracy:0.5",
+    tolerance: Annotated[
+        float, typer.Option(help="How far the metric may lie below the original's, in its own units.")
+    ] = 0.01,
+    cost: Annotated[str, typer.Option(help="bytes, parameters (non-zero) or latency (measured).")] = "bytes",
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Forward passes per input of a finalist; 20 times the root of the cache's votes if not given."
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Total error probability, over all finalists; twice the cache's if not given.")
+    ] = None,
+    family: Annotated[
+        str | None, typer.Option(help="bonferroni: all certificates of the winner hold together.")
+    ] = None,
+    split: o.Split = "test",
+    every: o.Every = 1,
+    count: o.Count = None,
+    device: o.Device = "cpu",
+    batch_size: o.BatchSize = None,
+    format: o.OutputFormat = o.Format.TABLE,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write the winner's certificates (.parquet, .csv, .tsv) or everything else (.json) here.",
+        ),
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw metric against cost here: .png, .svg or .pdf.")] = None,
+    trust: o.Trust = False,
+    debug: o.Debug = False,
+) -> None:
+    """Find the cheapest candidate that is certified nearly as well as the original. Exit code 3 if there is none."""
+    specs = [spec.strip() for text in candidates for spec in text.split(",") if spec.strip()]
+    if not specs:
+        raise ValueError("expected at least one candidate, got none; for example --candidates int8,bf16,prune:0.2")
+    import recert
+    from recert.choosing.picture import draw, text_picture
+    from recert.cli.loading import load_inputs, load_network
+    from recert.cli.progress import drawn_progress
+
+    cache = recert.Cache.open(store)
+    dataset = load_inputs(data, split=split, every=every, count=count)
+    if dataset.labels is None:
+        raise ValueError("expected data with labels to score candidates, got none")
+    network = load_network(model, device=device, trust=trust)
+    _check_original(cache, network)
+    models = {spec: _candidate(spec, network, cache, data, dataset, device, trust) for spec in dict.fromkeys(specs)}
+    with drawn_progress() as progress:
+        chosen = recert.select(
+            models, dataset.inputs, cache, dataset.labels, metric=metric, tolerance=tolerance, cost=cost, samples=samples,
+            alpha=alpha, family=family, batch_size=batch_size, progress=progress,
+        )  # fmt: skip
+    if format is o.Format.JSON:
+        print(json.dumps(chosen.to_dict(), indent=1))
+    else:
+        show(_rows(chosen), format, title=f"{model}: {metric} at least {chosen.target:.4f}, in order of cost")
+        say(text_picture(chosen))
+    _conclude(chosen)
+    if picture is not None:
+        draw(chosen, picture)
+        say(f"drew {picture}")
+    if out is not None:
+        _write(chosen, out, dataset)
+    if chosen.winner is None:
+        raise typer.Exit(3)
+
+
+def _check_original(cache: "Cache", network: "nn.Module") -> None:
+    """Refuse a store of another model: its certificates would be compared with those of candidates that are not its own."""
+    from dataclasses import replace
+
+    from recert.models.digest import identify
+
+    cache.manifest.check_context(replace(cache.manifest, model=identify(network)), allow_numerics=True)
+
+
+def _candidate(
+    spec: str, network: "nn.Module", cache: "Cache", data_spec: str, data: "Dataset", device: str, trust: bool
+) -> "nn.Module":
+    """An approximation of the original if there is one of this name, else a model of its own."""
+    from recert.approximations import available_approximations
+    from recert.cli.loading import approximated, load_network
+
+    known = available_approximations()
+    if spec.partition(":")[0] in {usage.partition(":")[0] for usage in known}:
+        changed = approximated(network, spec, data_spec, data, cache.manifest.gaussian, cache.manifest.seed)
+        say(f"{spec}: {changed.description}")
+        return changed.model
+    try:
+        return load_network(spec, device=device, trust=trust)
+    except (ValueError, OSError) as error:
+        raise ValueError(
+            f"expected candidates that are approximations ({', '.join(known)}) or models, got {spec!r}: {error}"
+        ) from error
+
+
+def _rows(chosen: "Chosen") -> list[dict[str, Any]]:
+    return [
+        {
+            "candidate": entry.name, chosen.cost_unit: f"{entry.cost:,.6g}", "status": entry.status.value,
+            "certified": None if entry.certified is None else f"{entry.certified:.4f}",
+            "predicted": f"{entry.predicted:.3f} ({entry.predicted_low:.3f} to {entry.predicted_high:.3f})",
+            "race passes": entry.race_passes / chosen.inputs, "final passes": entry.final_passes / chosen.inputs,
+        }
+        for entry in chosen.entries
+    ]  # fmt: skip
+
+
+def _conclude(chosen: "Chosen") -> None:
+    """The winner, what holds, and what it cost."""
+    share = chosen.passes / chosen.exhaustive_passes
+    with_base = (chosen.passes + chosen.base_passes) / (chosen.exhaustive_passes + chosen.base_passes)
+    say(f"[b]{chosen.winner or 'none'}[/b]")
+    say(chosen.guarantee)
+    say(f"cost: {chosen.cost_note}")
+    say(
+        f"{chosen.passes:,} forward passes ({chosen.passes / chosen.inputs:,.0f} per input); certifying all {len(chosen.entries)} from scratch "
+        f"takes {chosen.exhaustive_passes:,}: {share:.1%} of that, or {with_base:.1%} if the original's {chosen.base_passes:,} are counted on both sides"
+    )
+
+
+def _write(chosen: "Chosen", path: Path, data: "Dataset") -> None:
+    if path.suffix == ".json":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(chosen.to_dict(), indent=1) + "\n")
+        say(f"wrote {path}")
+    elif chosen.certificates is None:
+        say(f"there is no winner, so nothing was written to {path}")
+    else:
+        write(chosen.certificates, path, data.labels, data.indices)

@@ -1,0 +1,68 @@
+"""The Ray cluster: joined where there is one, started on this machine where there is none, and left as it was found."""
+
+import os
+import socket
+from typing import Any
+
+from recert.errors import LostWorkers
+
+SECONDS_TO_ANSWER = 10.0
+
+
+def ray_module() -> Any:
+    """The module `ray`, or an error that says how to get it."""
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("expected ray for --engine ray, got none installed; pip install 'recert[ray]'") from None
+    return ray
+
+
+class Cluster:
+    """A connection to Ray. `address`: of a running cluster, "auto" for the one on this machine; None starts one here."""
+
+    def __init__(self, address: str | None = None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self.ray = ray_module()
+        self._ours = not self.ray.is_initialized()
+        if self._ours:
+            self._connect(address or os.environ.get("RAY_ADDRESS") or "local")
+
+    def _connect(self, address: str) -> None:
+        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+        here = {"include_dashboard": False} if address == "local" else {}
+        try:
+            _knock(address)
+            self.ray.init(address=address, **quiet, **here)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise LostWorkers(
+                f"expected a Ray cluster at {address}, got none that answers ({reason}); start one with `ray start --head`, "
+                "or leave the address out to start one on this machine"
+            ) from error
+
+    def close(self) -> None:
+        if self._ours and self.ray.is_initialized():
+            self.ray.shutdown()
+
+    def nodes(self, resource: str) -> list[int]:
+        """How much of a resource (CPU, GPU) each living node has."""
+        alive = (node["Resources"] for node in self.ray.nodes() if node["Alive"])
+        return [int(held[resource]) for held in alive if held.get(resource, 0) >= 1]
+
+
+def _knock(address: str) -> None:
+    """See that someone listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and "/" not in address:
+        socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+
+
+def cores_for_each(nodes: list[int], workers: int) -> int:
+    """The most cores that so many workers can have each, given the cores of every node.
+
+    >>> cores_for_each([2], 1), cores_for_each([2], 2), cores_for_each([2], 5), cores_for_each([3, 3, 3], 4)
+    (2, 1, 1, 1)
+    """
+    fitting = (c for c in range(max(nodes, default=1), 0, -1) if sum(cores // c for cores in nodes) >= workers)
+    return next(fitting, 1)

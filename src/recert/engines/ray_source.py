@@ -1,0 +1,116 @@
+"""Votes drawn by workers on a Ray cluster: the same votes, bit for bit, as one process draws."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Self
+
+import torch
+
+from recert.cache.manifest import mixed_numerics
+from recert.engines.cluster import Cluster
+from recert.engines.pool import Pool
+from recert.engines.schedule import Schedule
+from recert.errors import UnusableInputs
+from recert.models.digest import identify
+from recert.noise import Gaussian, Stream, input_digest
+from recert.sampling import Progress, ProgressCallback, VoteChunk, Work
+from recert.sampling.inputs import checked_inputs
+from recert.sampling.network import Model
+
+
+class RaySource:
+    """A model for `certify`, `predict` and `recertify` whose votes are drawn by a Ray cluster. Use it in a `with` block.
+
+    Arguments as for the local engine, and `workers` (one per GPU with `device="cuda"`, else one per core, growing with
+    the cluster), `address` of a running cluster ("auto" for the one on this machine; without it, one is started here)
+    and `allow_numerics`, to accept nodes whose processors or versions differ.
+
+    Workers that die are replaced and what they were drawing is drawn again. An input on which the network raises on
+    two workers is left out; the votes of all others are drawn before UnusableInputs names it.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        inputs: Any,
+        *,
+        noise: Gaussian,
+        seed: int,
+        batch_size: int | None = None,
+        device: str = "cpu",
+        classes: int | None = None,
+        identity: str | None = None,
+        workers: int | None = None,
+        address: str | None = None,
+        allow_numerics: bool = False,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"expected at least 1 worker, got {workers}")
+        array = checked_inputs(inputs)
+        self.input_shape = array.shape[1:]
+        self.digests = [input_digest(x) for x in array]
+        self.streams = frozenset(Stream)
+        # Here and not by the workers, which do not have the source code of a class that was sent to them.
+        self.identity = identify(model, identity)
+        self._cluster = Cluster(address)
+        # Sent to each node once, whatever its number of workers; inputs are not even copied there.
+        boxed = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
+        options = {"noise": noise, "seed": seed, "batch_size": batch_size, "device": device, "classes": classes}
+        self._pool = Pool(self._cluster, boxed, options, workers, allow_numerics)
+        try:
+            self.classes = self._pool.lead().classes
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        return reduce(mixed_numerics, (facts.numerics for facts in self._pool.hiring.facts))
+
+    @property
+    def batch_size(self) -> int:
+        return int(self._pool.hiring.facts[0].numerics["batch_size"])
+
+    @property
+    def workers_started(self) -> int:
+        """Workers started so far: more than there are if some had to be replaced."""
+        return self._pool.started
+
+    def draw(
+        self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
+    ) -> Iterator[VoteChunk]:
+        """Votes of all works, in order. Jobs that are out and votes that wait for their turn are bounded in number."""
+        schedule = Schedule(works, self.batch_size)
+        told = 0
+        try:
+            while not schedule.complete:
+                self._pool.work(schedule)
+                yield from schedule.ready()
+                if progress is not None and schedule.done > told:
+                    told = schedule.done
+                    progress(Progress(task, told, schedule.samples))
+        finally:
+            self._pool.forget_jobs()
+        if schedule.failures:
+            raise UnusableInputs({i: (self.digests[i], why) for i, why in schedule.failures.items()}, len(self.digests))
+
+    def close(self) -> None:
+        """Let the workers go, and the cluster if it was started here."""
+        self._pool.close()
+        self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def on_cpu(model: Model) -> Model:
+    """The model as it can be sent anywhere: its weights not on a device that only this machine has."""
+    if isinstance(model, torch.nn.Module) and any(
+        t.device.type != "cpu" for t in (*model.parameters(), *model.buffers())
+    ):
+        return copy.deepcopy(model).cpu()
+    return model

@@ -1,0 +1,32 @@
+"""Process-wide settings of torch that change the last bits of a logit: a worker takes over those of the driver."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+
+from recert.models.inference import tf32_flags
+
+
+@dataclass(frozen=True)
+class TorchSettings:
+    """Settings as they are in one process, to be made so in another."""
+
+    tf32_convolutions: bool
+    tf32_matmuls: bool
+    cudnn_benchmark: bool
+    deterministic: bool
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        return cls(
+            *tf32_flags(),
+            torch.backends.cudnn.benchmark,
+            torch.are_deterministic_algorithms_enabled(),
+        )
+
+    def apply(self) -> None:
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32_matmuls
+        torch.backends.cudnn.allow_tf32 = self.tf32_convolutions
+        torch.backends.cudnn.benchmark = self.cudnn_benchmark
+        torch.use_deterministic_algorithms(self.deterministic)

@@ -1,0 +1,121 @@
+"""How every figure looks: series differ by colour, dashes and marker, so that greyscale and colour-blind readers see them.
+
+    with paper_style():
+        figure, (axes,) = new_figure()
+        axes.plot(x, y, label="auto", **series(0).keywords)
+        save(figure, "figures", "acr-against-cost")  # .pdf, .svg and .png
+
+Nothing here imports matplotlib before a figure is made.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Series(NamedTuple):
+    """What sets one line apart from the others. Dashes are lengths in line widths, on and off; none is a solid line."""
+
+    colour: str
+    dash: tuple[float, ...]
+    marker: str
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Arguments of matplotlib's `plot`."""
+        look = {"color": self.colour, "linestyle": (0, self.dash) if self.dash else "-", "marker": self.marker}
+        return look | ({"markersize": 6.0} if self.marker == "*" else {})  # a star fills little of its square
+
+
+SERIES = (
+    Series("#0b4f8a", (), "o"),
+    Series("#d55e00", (5, 1.6), "s"),
+    Series("#00916a", (1.2, 1.4), "^"),
+    Series("#9b2d86", (6, 1.6, 1.2, 1.6), "D"),
+    Series("#b07d00", (3, 1.2), "v"),
+    Series("#2b9bd7", (6, 1.4, 1.2, 1.4, 1.2, 1.4), "P"),
+    Series("#222222", (9, 2.5), "X"),
+    Series("#8c5a3c", (2.5, 2.5), "p"),
+)
+"""Every colour has at least three times the contrast of white paper; neighbours differ in lightness and in dashes."""
+
+BASELINE = Series("#7a7a7a", (), "*")
+"""What others are compared with: grey and solid with stars, in every figure alike."""
+
+FORMATS = ("pdf", "svg", "png")
+_NO_DATES = {
+    "pdf": {"CreationDate": None, "ModDate": None},
+    "svg": {"Date": None},
+    "png": {},
+}  # fmt: skip
+_WIDTH = 3.4  # inches: one column of a two-column page
+
+
+def series(number: int) -> Series:
+    """The look of the n-th line; it repeats after the last.
+
+    >>> series(0) == series(len(SERIES))
+    True
+    """
+    return SERIES[number % len(SERIES)]
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Inside, matplotlib draws in this project's style; outside, everything is as it was."""
+    matplotlib = _matplotlib()
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a reader's own settings must not change a published figure
+        matplotlib.rcParams.update(_settings(matplotlib))
+        yield
+
+
+def new_figure(panels: int = 1, *, width: float | None = None, height: float = 2.5) -> "tuple[Figure, list[Axes]]":
+    """A figure with panels side by side, and its axes. No window, whatever backend is set."""
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width or _WIDTH * panels, height), layout="constrained")
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list[Path]:
+    """Write a figure as PDF, SVG and PNG; the same figure gives the same bytes, on any day."""
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{form}" for form in FORMATS]
+    with _matplotlib().rc_context({"svg.hashsalt": name}):
+        for path, form in zip(paths, FORMATS, strict=True):
+            figure.savefig(path, format=form, metadata=_NO_DATES[form])
+    return paths
+
+
+def _settings(matplotlib: Any) -> dict[str, Any]:
+    cycle = matplotlib.cycler(
+        color=[s.colour for s in SERIES],
+        linestyle=[s.keywords["linestyle"] for s in SERIES],
+        marker=[s.marker for s in SERIES],
+    )
+    return {
+        "axes.prop_cycle": cycle, "lines.linewidth": 1.4, "lines.markersize": 3.6, "lines.markeredgewidth": 0.0,
+        "font.family": "DejaVu Sans", "font.size": 8.0, "axes.titlesize": 8.5, "axes.labelsize": 8.5, "legend.fontsize": 7.5,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.7,
+        "axes.grid": True, "grid.alpha": 0.3, "grid.linewidth": 0.5, "axes.axisbelow": True,
+        "xtick.major.width": 0.7, "ytick.major.width": 0.7, "xtick.minor.width": 0.5, "ytick.minor.width": 0.5,
+        "legend.frameon": False, "legend.handlelength": 3.4,  # long enough to show the dashes
+        "savefig.dpi": 220, "pdf.fonttype": 42, "svg.fonttype": "path", "savefig.facecolor": "white",
+    }  # fmt: skip
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("figures need matplotlib: pip install 'recert[plot]'") from None
+    return matplotlib

@@ -1,0 +1,99 @@
+"""Certify a slow network by way of a fast one: the proxy draws the many votes, the network itself a few percent.
+
+The proxy is an approximation of the network, and the network is "the modified model" of re-certification, which knows no
+direction: the bounds hold for any two networks. Nothing is claimed of the proxy. All of alpha is spent on the claim about
+the network; the votes of the proxy only make it strong. What a bad proxy costs is radius, never soundness.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from recert.approximations import Calibration, approximate
+from recert.cache import Cache
+from recert.certificates import Certificates
+from recert.certification import certify, family_members
+from recert.models.inference import NUMERICS, PreparedModel, prepare
+from recert.noise import Gaussian
+from recert.recertification import recertify
+from recert.sampling import ProgressCallback
+from recert.sampling.inputs import checked_inputs
+from recert.sampling.network import Model
+
+USUAL_TRANSFER = 0.1
+"""Forward passes of the network itself, relative to those of the proxy: enough for radii within 1 or 2% of certifying it directly."""
+CALIBRATION_INPUTS = 256
+
+
+@dataclass(frozen=True)
+class ProxyCertification:
+    """Certificates of the model that was named, and the votes of the proxy behind them."""
+
+    certificates: Certificates
+    cache: Cache
+    """Votes of the proxy. Its own certificates are about the proxy."""
+    proxy: str
+
+
+def certify_by_proxy(
+    model: Model,
+    inputs: Any,
+    *,
+    noise: Gaussian,
+    proxy: str | nn.Module,
+    transfer: int | None,
+    samples: int,
+    alpha: float,
+    seed: int,
+    family: str | None,
+    family_size: int | None,
+    batch_size: int | None,
+    device: str | torch.device | None,
+    identity: str | None,
+    progress: ProgressCallback | None,
+    store: str | os.PathLike[str] | None,
+    **options: Any,
+) -> ProxyCertification:
+    """The work of `certify(..., proxy=...)`; `transfer` is the mean number of the model's own passes per input."""
+    images = checked_inputs(inputs)
+    members = family_members(family, family_size, images)
+    stand_in, name = proxy_of(model, proxy, images, noise, seed)
+    cache = certify(
+        stand_in, images, noise=noise, samples=samples, alpha=alpha / members, seed=seed, store=store, progress=progress,
+        batch_size=batch_size, **options,
+    )  # fmt: skip
+    if transfer is None:
+        transfer = max(100, round(USUAL_TRANSFER * samples))
+    certificates = recertify(
+        model, images, cache, samples=transfer, alpha=alpha, family=family, family_size=family_size,
+        batch_size=batch_size, device=device, identity=identity, progress=progress,
+    )  # fmt: skip
+    about = replace(certificates.settings, proxy={"made by": name, **cache.manifest.model.__dict__})
+    return ProxyCertification(replace(certificates, settings=about), cache, name)
+
+
+def proxy_of(
+    model: Model, proxy: str | nn.Module, inputs: np.ndarray, noise: Gaussian, seed: int
+) -> tuple[nn.Module, str]:
+    """The network that draws the many votes, and what to call it.
+
+    Quantisation is calibrated on the inputs themselves under noise of its own stream, which no vote sees.
+    """
+    if isinstance(proxy, nn.Module):
+        return proxy, type(proxy).__name__
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"expected a torch module with proxy={proxy!r}, got a function; pass the proxy as a model")
+    if isinstance(model, PreparedModel):
+        chosen = model.inference
+        if proxy in NUMERICS:
+            return prepare(
+                model.network, numerics=proxy, channels_last=chosen.channels_last, compile=chosen.compiled
+            ), f"{proxy}, {chosen}"
+        model = model.network
+    calibration = Calibration(inputs[:CALIBRATION_INPUTS], noise=noise, seed=seed)
+    made = approximate(model, proxy, calibration=calibration, example_input=inputs[:2])
+    return made.model, proxy

@@ -1,0 +1,78 @@
+"""Several results on one page are about the same inputs, in the same order, with the same labels."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from recert.errors import RecertError
+from recert.report.results import Result
+
+
+class DifferentInputs(RecertError):
+    """Results are about different inputs: report them on pages of their own."""
+
+
+def align(results: Sequence[Result]) -> list[Result]:
+    """The results in the order of the first one's inputs, with distinct names; labels known to one are known to all.
+
+    Baselines come last, by what they cost.
+    """
+    results = sorted(results, key=lambda r: r.is_baseline * r.certificates.mean_forward_passes)
+    first = results[0]
+    order = np.argsort(np.argsort(first.certificates.input.astype(str), kind="stable"), kind="stable")
+    aligned = [first]
+    for other in results[1:]:
+        _check_same_inputs(first, other)
+        if (other.certificates.input != first.certificates.input).any():
+            other = other.take(np.argsort(other.certificates.input.astype(str), kind="stable")[order])
+        aligned.append(other)
+    return _with_labels(_with_distinct_names(aligned))
+
+
+def _check_same_inputs(first: Result, other: Result) -> None:
+    ours, theirs = (Counter(result.certificates.input.tolist()) for result in (first, other))
+    lacking, extra = list((ours - theirs).elements()), list((theirs - ours).elements())
+    if not lacking and not extra:
+        return
+    n = len(first.certificates)
+    said = [f"lacks {len(lacking)} of the {n} inputs of {first.name} ({_some(lacking)})"] if lacking else []
+    said += [f"has {len(extra)} that {first.name} does not have ({_some(extra)})"] if extra else []
+    raise DifferentInputs(
+        f"expected results of the same inputs, but {other.name} {' and '.join(said)}; "
+        "certify the same inputs, or write a page for each"
+    )
+
+
+def _some(digests: list[str]) -> str:
+    return ", ".join(digest[:12] for digest in digests[:3]) + (", ..." if len(digests) > 3 else "")
+
+
+def _with_distinct_names(results: list[Result]) -> list[Result]:
+    """Names that occur twice get their method and budget behind them, then a number."""
+    for describe in (_with_method, lambda result, i: f"{result.name} #{i + 1}"):
+        names = Counter(result.name for result in results)
+        results = [replace(r, name=describe(r, i)) if names[r.name] > 1 else r for i, r in enumerate(results)]
+    return results
+
+
+def _with_method(result: Result, _: int) -> str:
+    return (
+        f"{result.name}, {result.certificates.settings.method}, {result.certificates.mean_forward_passes:,.0f} passes"
+    )
+
+
+def _with_labels(results: list[Result]) -> list[Result]:
+    labelled = [result for result in results if result.labels is not None]
+    for result in labelled[1:]:
+        differ = np.flatnonzero(result.labels != labelled[0].labels)
+        if len(differ):
+            raise DifferentInputs(
+                f"expected one label for each input, but {result.name} and {labelled[0].name} differ in {len(differ)} of them, "
+                f"the first at row {differ[0]}; write them anew from the same data"
+            )
+    if not labelled:
+        return results
+    positions = next((r.positions for r in results if r.positions is not None), None)
+    return [replace(result, labels=labelled[0].labels, positions=positions) for result in results]

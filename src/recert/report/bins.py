@@ -1,0 +1,83 @@
+"""Bins of histograms, with names for their bars and ticks under them. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from numpy.typing import NDArray
+
+from recert.report.scales import even_ticks, tick_label
+
+MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Edges between bars and a name for each bar. Ticks stand at the edges, or under the bars if these are numbers counted."""
+
+    edges: tuple[float, ...]
+    names: tuple[str, ...]
+    counted: bool = False
+
+    def ticks(self, x: Callable[[float], float]) -> tuple[tuple[float, str], ...]:
+        """Places and labels on an axis where every bar is one unit wide."""
+        places = [i + 0.5 for i in range(len(self.names))] if self.counted else list(range(len(self.edges)))
+        labels = self.names if self.counted else [tick_label(edge) for edge in self.edges]
+        every = -(-len(labels) // MOST_TICKS)
+        return tuple((x(place), label) for place, label in list(zip(places, labels, strict=True))[::every])
+
+
+def _between(edges: list[float]) -> tuple[str, ...]:
+    return tuple(f"{low:,g} to {high:,g}" for low, high in pairwise(edges))
+
+
+def share_bins() -> Bins:
+    """Twenty bars from 0 to 1."""
+    edges = [i / 20 for i in range(21)]
+    return Bins(tuple(edges), _between(edges))
+
+
+def count_bins(values: NDArray[Any]) -> Bins:
+    """One bar for every number up to 12; beyond that, bars that double in width.
+
+    >>> import numpy as np
+    >>> count_bins(np.array([0, 3])).names
+    ('0', '1', '2', '3')
+    >>> count_bins(np.array([0, 40])).names
+    ('0', '1', '2', '3–4', '5–8', '9–16', '17–32', '33–64')
+    """
+    most = int(values.max(initial=0))
+    tops = list(range(most + 1))
+    if most > 12:
+        tops = [0, *(2**i for i in range(most.bit_length() + 1))]
+        tops = tops[: 1 + next(i for i, top in enumerate(tops) if top >= most)]
+    lows = [0, *(top + 1 for top in tops[:-1])]
+    names = [str(low) if low == top else f"{low}–{top}" for low, top in zip(lows, tops, strict=True)]
+    return Bins((*(low - 0.5 for low in lows), tops[-1] + 0.5), tuple(names), counted=True)
+
+
+def cost_bins(values: NDArray[Any]) -> Bins:
+    """Bars between round numbers, wider where the numbers are larger; inputs that cost nothing have a bar of their own.
+
+    >>> import numpy as np
+    >>> cost_bins(np.array([0, 30, 900])).edges
+    (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+    """
+    spent = values[values > 0]
+    low, high = (float(spent.min()), float(spent.max())) if len(spent) else (1.0, 1.0)
+    ladder = [unit * 10.0**exponent for exponent in range(19) for unit in (1, 2, 5)]
+    first = max(i for i, edge in enumerate(ladder) if edge <= max(low, 1))
+    last = next(i for i, edge in enumerate(ladder) if edge > high or (edge == high and i > first))
+    edges = ladder[first : last + 1]
+    if len(edges) < 6:  # a narrow range is shown evenly
+        steps = sorted({edges[0], *even_ticks(edges[0], edges[-1], 12), edges[-1]})
+        bars = [(start, end) for start, end in pairwise(steps) if end > low and start <= high]
+        edges = [bars[0][0], *(end for _, end in bars)]
+    return _with_zero(edges, bool((values == 0).any()))
+
+
+def _with_zero(edges: list[float], zero: bool) -> Bins:
+    if not zero:
+        return Bins(tuple(edges), _between(edges))
+    return Bins((0.0, *edges), ("none", *_between(edges)))

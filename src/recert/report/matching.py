@@ -1,0 +1,42 @@
+"""The data behind results, found by the content of the inputs: labels, positions, names of classes, pictures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.data import Dataset
+from recert.errors import UnknownInputs
+from recert.noise import input_digest
+from recert.report.results import Result
+from recert.report.thumbnails import Sprite, make_sprite
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What a page shows of the data beside labels."""
+
+    data: str
+    sprite: Sprite | None
+    classes: tuple[str, ...] | None
+
+
+def add_data(results: Sequence[Result], data: Dataset) -> tuple[list[Result], Pictures]:
+    """The results with labels and positions of the data, and pictures of their inputs. Results are about the same inputs."""
+    rows = _rows_of(results[0].certificates.input, data)
+    labels = None if data.labels is None else data.labels[rows]
+    known = [replace(r, labels=r.labels if labels is None else labels, positions=data.indices[rows]) for r in results]
+    return known, Pictures(data.name, make_sprite(data.inputs[rows]), data.classes)
+
+
+def _rows_of(digests: NDArray[np.object_], data: Dataset) -> NDArray[np.int64]:
+    """Where each input stands in the data."""
+    place = {input_digest(values): row for row, values in enumerate(data.inputs)}
+    unknown = [digest for digest in digests if digest not in place]
+    if unknown:
+        raise UnknownInputs(
+            f"{len(unknown)} of the {len(digests)} inputs of the results are not in {data.name} ({unknown[0][:12]}, ...); "
+            "give the --data and --split that were certified"
+        )
+    return np.array([place[digest] for digest in digests], dtype=np.int64)

@@ -1,0 +1,54 @@
+"""A result: certificates with what a reader needs beside them, and the file that keeps it all."""
+
+import json
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from recert.certificates import Certificates
+
+Ints = NDArray[np.int64]
+NOTES = b"recert.report"
+BASELINES = ("scratch", "scratch-cached")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Certificates under a name, with the labels and positions of their inputs and the command that made them, if known."""
+
+    name: str
+    certificates: Certificates
+    labels: Ints | None = None
+    positions: Ints | None = None
+    command: str | None = None
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it stands for what certifying without a cache costs."""
+        return self.certificates.settings.method in BASELINES
+
+    def take(self, rows: Ints) -> "Result":
+        """The same in another order of inputs."""
+        labels, positions = (None if column is None else column[rows] for column in (self.labels, self.positions))
+        c = self.certificates
+        columns = {f.name: getattr(c, f.name)[rows] for f in fields(c) if f.name != "settings"}
+        return replace(self, certificates=replace(c, **columns), labels=labels, positions=positions)
+
+
+def write_result(result: Result, path: str | os.PathLike[str]) -> None:
+    """Certificates as Parquet, with labels and positions as columns and the command in the metadata.
+
+    The file's name is the result's name, and is stored only where it differs.
+    """
+    table = result.certificates.to_arrow().append_column("nobody", pa.array(result.certificates.nobody.tolist()))
+    for name, column in (("label", result.labels), ("position", result.positions)):
+        if column is not None:
+            table = table.append_column(name, pa.array(column.tolist(), pa.int64()))
+    notes = {"name": None if result.name == Path(path).stem else result.name, "command": result.command}
+    metadata = {**table.schema.metadata, NOTES: json.dumps(notes).encode()}
+    pq.write_table(table.replace_schema_metadata(metadata), os.fspath(path))

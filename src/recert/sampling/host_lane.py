@@ -1,0 +1,51 @@
+"""Batches through a network whose noise the CPU makes: that of the next one while the network works on this one."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from recert.noise import Gaussian
+from recert.noise.stream import NoisyRows, perturb
+from recert.sampling.network import Network
+from recert.votes import Votes
+
+Ticket = Callable[[], tuple[Votes, float]]
+"""Waits for a batch: its votes, and the seconds it took."""
+
+
+class HostLane:
+    """Draws votes of noisy rows of `inputs`, batch after batch."""
+
+    depth = 2
+    """Batches under way at a time: one is made, one is read."""
+
+    def __init__(
+        self, network: Network, inputs: NDArray[np.float32], keys: NDArray[np.uint64], noise: Gaussian
+    ) -> None:
+        self._network, self._keys, self._noise = network, keys, noise
+        self._flat = torch.from_numpy(inputs.reshape(len(inputs), -1))
+        self._shape = inputs.shape[1:]
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recert-noise")
+
+    def submit(self, rows: NoisyRows) -> Ticket:
+        """Begin a batch."""
+        noisy = self._thread.submit(self.noisy, rows)
+        return lambda: self._votes(noisy)
+
+    def noisy(self, rows: NoisyRows) -> Tensor:
+        """The batch itself, in the network's type and memory format."""
+        flat = perturb(self._flat, self._keys, rows, self._noise)
+        made = flat.reshape(-1, *self._shape)
+        batch = self._network.empty_batch(len(made), self._shape)
+        alike = (made.dtype, made.stride(), made.device) == (batch.dtype, batch.stride(), batch.device)
+        return made if alike else batch.copy_(made)
+
+    def _votes(self, noisy: Future[Tensor]) -> tuple[Votes, float]:
+        started = time.perf_counter()
+        votes = self._network.votes(self._network.winners(noisy.result()).cpu().numpy())
+        return votes, time.perf_counter() - started

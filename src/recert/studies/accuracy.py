@@ -1,0 +1,41 @@
+"""Accuracy of the networks: on the images as they are, and of the smoothed networks."""
+
+from typing import Any
+
+import numpy as np
+
+from recert.bounds import two_sided_p_value
+from recert.noise import Stream
+from recert.studies.networks import Bench
+from recert.studies.request import CACHE_ALPHA, Cell, Request
+from recert.studies.settings import cell_settings, provenance
+from recert.votes import count_votes
+
+NOISES = 1_000
+
+
+def settings(request: Request, cell: Cell) -> dict[str, Any]:
+    return cell_settings(request, cell, noises=min(NOISES, cell.samples), alpha=CACHE_ALPHA)
+
+
+def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
+    """Shares of images that are named right: without noise, by the majority of votes, and by PREDICT, which may abstain."""
+    asked = settings(request, cell)
+    votes = Bench(request).votes(cell.network, cell.sigma, cell.approximation)
+    try:
+        drawn = votes.votes(Stream.ESTIMATION, asked["noises"])
+    finally:
+        votes.save()
+    if request.draw_only:
+        return None
+    counts = np.stack([count_votes(row, votes.classes) for row in drawn])
+    first, second = np.sort(counts, axis=1)[:, [-1, -2]].T
+    right = counts.argmax(axis=1) == votes.labels
+    certain = np.asarray(two_sided_p_value(first, second)) <= CACHE_ALPHA
+    return {
+        "settings": asked,
+        "changed": provenance(votes),
+        "standard": float((votes.clean == votes.labels).mean()),
+        "smoothed": float(right.mean()),
+        "smoothed, abstentions wrong": float((right & certain).mean()),
+    }

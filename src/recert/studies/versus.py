@@ -1,0 +1,97 @@
+"""Studies of cost: speedup, headline, samples and large-np differ only in their budgets."""
+
+from typing import Any
+
+from recert.comparison import BASELINES, Curve
+from recert.metrics import speedup_by_area
+from recert.studies.networks import ORIGINAL, Bench
+from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from recert.studies.settings import cell_settings, provenance
+from recert.studies.sweep import AUTHORS, METHODS, Budgets, Key, Sweep, base_cache, draw, sweep
+
+RADII = (0.25, 0.5, 1.0)
+_ONE_TO_TEN = tuple(share / 100 for share in range(1, 11))
+_FIVES = tuple(share / 100 for share in range(5, 85, 5))
+SHARES = {
+    # The paper's baseline has the methods' budgets. Ours goes on: better methods leave its range at once.
+    "speedup": (_ONE_TO_TEN, (*_ONE_TO_TEN, 0.12, 0.15, 0.2)),
+    "samples": (_ONE_TO_TEN, (*_ONE_TO_TEN, 0.12, 0.15, 0.2)),
+    "headline": ((0.01, 0.02, *_FIVES[:10]), (0.01, 0.02, *_FIVES[:10])),
+    "large-np": ((0.01, 0.02, *_FIVES), (0.01, 0.02, *_FIVES)),
+}
+
+
+HUGE, FEW = 500_000, (0.01, 0.02, 0.05, 0.1)
+"""With caches as large as that, bounds take minutes: fewer budgets have to do."""
+
+
+def budgets(request: Request, cell: Cell) -> Budgets:
+    if request.study.name == "samples" and cell.samples >= HUGE:
+        return Budgets(cell.samples, FEW, (*FEW, 0.2))
+    return Budgets(cell.samples, *SHARES[request.study.name])
+
+
+def settings(request: Request, cell: Cell) -> dict[str, Any]:
+    ours = budgets(request, cell)
+    return cell_settings(
+        request, cell, alpha=ALPHA, cache_alpha=CACHE_ALPHA, selection_samples=SELECTION_SAMPLES,
+        budgets=ours.passes(ours.methods), baseline_budgets=ours.passes(ours.baselines),
+    )  # fmt: skip
+
+
+def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
+    """The result of a cell; nothing if votes were only to be drawn."""
+    bench = Bench(request)
+    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
+    try:
+        cache = base_cache(original, cell.samples)
+        original.save()
+        if request.draw_only:
+            draw(changed, cache, budgets(request, cell), request.clock)
+            return None
+        swept = sweep(changed, cache, budgets(request, cell), request.clock)
+    finally:
+        original.save()
+        changed.save()
+    base = cache.certificates.average_certified_radius(changed.labels)
+    one_sided = cache.certify(certificate="one-sided").average_certified_radius(changed.labels)
+    return {
+        "settings": settings(request, cell),
+        "original": provenance(original) | {"ACR": {"two-sided": base, "one-sided": one_sided}},
+        "changed": provenance(changed),
+        "curves": {_name(key): _points(curve, changed) for key, curve in swept.curves.items()},
+        "computing seconds": {_name(key): seconds for key, seconds in swept.computing.items()},
+        "speedups": _speedups(swept, budgets(request, cell)),
+    }
+
+
+def _name(key: Key) -> str:
+    return " ".join(key)
+
+
+def _points(curve: Curve, votes: Any) -> dict[str, Any]:
+    accuracies = [result.certified_accuracy(votes.labels, RADII) for result in curve.results]
+    return {
+        "budgets": curve.budgets, "passes": curve.passes, "ACR": curve.radii,
+        "accuracy": {f"{r:g}": [float(a[i]) for a in accuracies] for i, r in enumerate(RADII)},
+        "abstained": [result.abstention_rate for result in curve.results],
+    }  # fmt: skip
+
+
+def _speedups(swept: Sweep, budgets: Budgets) -> dict[str, Any]:
+    """Of every method over both baselines; the two-sided default also over Cohen's own, one-sided algorithm."""
+    pairs = [(key, (name, key[1])) for key in METHODS for name in BASELINES]
+    pairs += [(("auto", "two-sided"), (BASELINES[0], "one-sided")), (METHODS[0], (AUTHORS, "one-sided"))]
+    return {
+        f"{_name(key)} over {_name(base)}": _speedup(swept.curves[key], swept.curves[base], budgets)
+        for key, base in pairs
+    }
+
+
+def _speedup(ours: Curve, baseline: Curve, budgets: Budgets) -> dict[str, Any]:
+    told = {name: (found.value, found.reason) for name, found in ours.speedups(baseline).items()}
+    most = budgets.passes(budgets.methods)[-1]
+    within = sum(size <= most for size in baseline.budgets)
+    paper = speedup_by_area(ours.passes, ours.radii, baseline.passes[:within], baseline.radii[:within])
+    told["by area, baseline as in the paper"] = paper.value, paper.reason
+    return {name: {"value": value, "reason": reason} for name, (value, reason) in told.items()}

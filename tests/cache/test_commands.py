@@ -1,0 +1,143 @@
+"""recert cache and --shard on the command line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recert import Cache
+from recert.cli.shards import Shard, parse_shard
+from recert.data import load_data
+from tests.cache.stores import forge
+from tests.test_cli import recert
+
+SMALL = ["--model", "digits", "--data", "digits", "--count", "7"]
+CERTIFY = ["certify", *SMALL, "--samples", "400"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def wide_terminal() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "160")
+        patch.setenv("TERM", "dumb")
+        yield
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three shards, merged, and the same in one run."""
+    folder = tmp_path_factory.mktemp("shards")
+    for i in (1, 2, 3):
+        run = recert(*CERTIFY, "--shard", f"{i}/3", cwd=folder)
+        assert run.returncode == 0, run.stderr
+    stores = [f"runs/digits-gaussian-0.5-shard-{i}-of-3" for i in (1, 2, 3)]
+    merged = recert("cache", "merge", "merged", *stores, cwd=folder)
+    assert merged.returncode == 0, merged.stderr
+    assert "7 inputs of 3 stores" in merged.stderr
+    assert recert(*CERTIFY, "--store", str(folder / "whole")).returncode == 0
+    return folder
+
+
+def test_shards_are_exactly_the_inputs(runs: Path) -> None:
+    merged, whole = Cache.open(runs / "merged"), Cache.open(runs / "whole")
+    sizes = [len(Cache.open(store).digests) for store in sorted((runs / "runs").iterdir())]
+    assert sizes == [3, 2, 2]
+    assert sorted(merged.manifest.inputs) == sorted(whole.manifest.inputs)
+    assert [merged.votes(d).tolist() for d in whole.digests] == [whole.votes(d).tolist() for d in whole.digests]
+
+
+@pytest.mark.parametrize("total", [1, 2, 5, 7])
+def test_every_input_is_in_one_shard(total: int) -> None:
+    data = load_data("digits", count=7)
+    indices = [Shard(i, total).of(data).indices for i in range(1, total + 1)]
+    assert sorted(np.concatenate(indices)) == sorted(data.indices)
+    assert Shard(2, 7).of(data).indices.tolist() == [data.indices[1]]
+    assert np.array_equal(Shard(1, 3).of(data).inputs, data.inputs[[0, 3, 6]])
+    with pytest.raises(ValueError, match="at most 7 shards of 7 inputs, got 8"):
+        Shard(1, 8).of(data)
+
+
+@pytest.mark.parametrize(
+    "text", ["0/3", "4/3", "1", "1/0", "-1/3", "1/3/5", " 1/3", "a/b", "1/", "٣/٤", "1" * 30 + "/2"]
+)
+def test_bad_shards(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a shard like 1/8"):
+        parse_shard(text)
+
+
+def test_show(runs: Path) -> None:
+    shown = recert("cache", "show", "merged", cwd=runs)
+    assert shown.returncode == 0
+    for word in (
+        "model name (untrusted)",
+        "gaussian:0.5",
+        "megabytes",
+        "batch_size",
+        "█",
+        "certified inputs by radius",
+    ):
+        assert word in shown.stdout
+    facts = json.loads(recert("cache", "show", "merged", "-f", "json", cwd=runs).stdout)[0]
+    assert (facts["model name (untrusted)"], facts["inputs"], facts["seed"]) == ("digits", 7, 0)
+    shares = Cache.open(runs / "merged").certificates.top_votes / 400
+    for b in facts["inputs by share of votes for the class"]:
+        last = b["end"] == 1.0
+        expected = sum(b["start"] <= s < b["end"] or (last and s == 1.0) for s in shares)
+        assert b["inputs"] == expected
+    assert (
+        sum(b["inputs"] for b in facts["certified inputs by radius"])
+        == Cache.open(runs / "merged").certificates.certified.sum()
+    )
+    assert recert("cache", "show", "merged", "-f", "csv", cwd=runs).stdout.count("\n") == 2
+
+
+def test_audit(runs: Path, tmp_path: Path) -> None:
+    run = recert("cache", "audit", str(runs / "merged"), "--model", "digits", "--data", "digits")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.strip().splitlines()[-1].startswith("genuine: 0 of ")
+    assert "tried many seeds" in run.stderr
+    facts = json.loads(recert("cache", "audit", str(runs / "merged"), *SMALL, "-f", "json").stdout)[0]
+    assert facts["verdict"] == "genuine"
+    assert 0 < facts["average certified radius that survives"] < facts["average certified radius claimed"]
+    few = recert("cache", "audit", str(runs / "merged"), *SMALL, "--samples", "4")
+    assert few.returncode == 3
+    assert few.stderr.strip().splitlines()[-1].startswith("not decided: ")
+    part = recert("cache", "audit", str(runs / "merged"), *SMALL[:-1], "3")
+    assert "4 inputs of the cache are not in this data" in part.stderr
+
+
+def test_audit_of_a_forged_cache(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(runs / "merged", tmp_path / "forged")
+    forge(tmp_path / "forged", 0.3)
+    run = recert("cache", "audit", str(tmp_path / "forged"), *SMALL)
+    assert run.returncode == 3
+    assert run.stderr.strip().splitlines()[-1].startswith("not genuine: ")
+    other = recert("cache", "audit", str(tmp_path / "forged"), *SMALL, "--model", "digits:0.25")
+    assert other.returncode == 1
+    assert "model weights" in other.stderr
+
+
+def test_keygen_sign_and_verify(runs: Path) -> None:
+    pytest.importorskip("cryptography")
+    assert recert("cache", "keygen", "key.pem", cwd=runs).returncode == 0
+    assert recert("cache", "sign", "whole", "--key", "key.pem", cwd=runs).returncode == 0
+    assert recert("cache", "verify", "whole", "--public-key", "key.pem.pub", cwd=runs).returncode == 0
+    again = recert(*CERTIFY, "--store", str(runs / "whole"))  # nothing to draw, nothing changed
+    assert again.returncode == 0
+    assert recert("cache", "verify", "whole", "--public-key", "key.pem.pub", cwd=runs).returncode == 0
+    assert recert("certify", *SMALL[:-1], "8", "--samples", "400", "--store", str(runs / "whole")).returncode == 0
+    broken = recert("cache", "verify", "whole", "--public-key", "key.pem.pub", cwd=runs)
+    assert broken.returncode == 1
+    assert "sign again" in broken.stdout
+
+
+def test_a_mismatch_names_the_model_and_a_short_hash(runs: Path) -> None:
+    run = recert(*CERTIFY, "--store", str(runs / "merged"), "--model", "digits:0.25")
+    line = run.stderr.strip().splitlines()[-1]
+    assert run.returncode == 1
+    assert "(digits), but here it is" in line
+    assert not any(len(word) > 40 and set(word) <= set("0123456789abcdef") for word in line.replace(";", " ").split())

@@ -1,0 +1,77 @@
+"""Costs against numbers worked out by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from recert.approximations import Calibration, approximate
+from recert.choosing.costs import find_costs, nonzero_parameters, stored_bytes
+from recert.data import load_data
+from recert.models import load_model
+from recert.noise import Gaussian
+
+
+def layer(values: list[float], dtype: torch.dtype = torch.float32) -> nn.Module:
+    made = nn.Linear(len(values), 1, bias=False)
+    made.weight = nn.Parameter(torch.tensor([values], dtype=dtype))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "expected"),
+    [
+        ([0.1] * 16, torch.float32, 64),  # no narrower type holds 0.1f
+        ([0.1] * 16, torch.bfloat16, 32),
+        ([0.5] * 16, torch.float32, 32),  # exactly a float16
+        ([3.0] * 16, torch.float32, 16),  # whole numbers below 128
+        ([0.1] * 4 + [0.0] * 12, torch.float32, 4 * 4 + 2),  # four values and sixteen bits
+        ([1e20] * 8, torch.float32, 32),  # beyond float16, and no bfloat16
+    ],
+)
+def test_bytes(values: list[float], dtype: torch.dtype, expected: int) -> None:
+    assert stored_bytes(layer(values, dtype)) == expected
+
+
+def test_nonzero_parameters() -> None:
+    assert nonzero_parameters(layer([0.0, 1.0, 2.0])) == 2
+    model = load_model("digits").model
+    total = sum(p.numel() for p in model.parameters())
+    pruned = nonzero_parameters(approximate(model, "prune:0.5").model)
+    weights = sum(p.numel() for name, p in model.named_parameters() if name.endswith("weight"))
+    assert pruned == pytest.approx(total - weights / 2, abs=2)
+
+
+def test_an_int8_network_of_zeros_and_bytes() -> None:
+    pytest.importorskip("onnxruntime")
+    model = load_model("digits").model
+    calibration = Calibration(load_data("digits", split="train", count=16).inputs, noise=Gaussian(0.5))
+    pruned = approximate(model, "prune:0.5").model
+    dense, sparse = (approximate(m, "int8", calibration=calibration).model for m in (model, pruned))
+    assert stored_bytes(dense) < stored_bytes(model) / 2
+    assert stored_bytes(sparse) < 0.75 * stored_bytes(dense)
+    assert nonzero_parameters(sparse) < 0.55 * nonzero_parameters(dense)
+
+
+def test_latency_is_measured_and_tells_slow_from_fast() -> None:
+    class Slow(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            work = torch.ones(300, 300)
+            for _ in range(20):
+                work = work @ work / 300
+            return batch.flatten(1)[:, :2] + work[0, 0]
+
+    class Fast(nn.Module):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            return batch.flatten(1)[:, :2]
+
+    costs = find_costs({"slow": Slow().eval(), "fast": Fast().eval()}, "latency", np.zeros((4, 1, 2, 2), np.float32))
+    assert costs.values["slow"] > costs.values["fast"] > 0
+    assert "median of" in costs.note
+
+
+def test_a_function_and_numbers_as_costs() -> None:
+    models = {"a": layer([1.0]), "b": layer([1.0, 2.0])}
+    assert find_costs(models, lambda model: model.in_features, None).values == {"a": 1.0, "b": 2.0}
+    with pytest.raises(ValueError, match="finite"):
+        find_costs(models, {"a": 1.0, "b": float("nan")}, None)

@@ -1,0 +1,173 @@
+"""`recert.select`: the same winner as certifying every candidate from scratch, for a tenth of the passes; and what it refuses."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recert
+from recert.approximations import approximate
+from recert.choosing import Status
+from recert.choosing.picture import draw, pareto, text_picture
+from recert.data import load_data
+from recert.models import load_model
+from recert.noise import Stream
+from recert.sampling.work import ProgressCallback, VoteChunk, Work
+
+NOISE = recert.Gaussian(0.5)
+
+
+class Recording(recert.StoredVotes):
+    """Stored votes that remember what was asked for."""
+
+    asked: list[Work]
+
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        self.asked = [*getattr(self, "asked", []), *works]
+        return super().draw(works, task, progress)
+
+
+def split(share: float, inputs: int, samples: int, seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).random((inputs, samples)) < share).astype(int)
+
+
+INPUTS = 20
+ESTIMATION, SELECTION = split(0.95, INPUTS, 1_000, 1), split(0.95, INPUTS, 100, 2)
+LABELS = np.ones(INPUTS, int)
+
+
+def cached() -> recert.Cache:
+    original = recert.StoredVotes(ESTIMATION, selection=SELECTION)
+    return recert.certify(original, None, noise=NOISE, samples=1_000, selection_samples=100)
+
+
+def copy_of_the_original(estimation: np.ndarray = ESTIMATION, selection: np.ndarray = SELECTION) -> Recording:
+    return Recording(estimation, selection=selection)
+
+
+def test_same_winner_as_exhaustive_certification_on_digits() -> None:
+    """Twelve candidates; exhaustive: each certified from scratch with as many votes as the original, then the cheapest good one."""
+    data = load_data("digits", count=50)
+    assert data.labels is not None
+    model, samples = load_model("digits").model, 1_500
+    fractions = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.94, 0.95, 0.96, 0.97, 0.99)
+    specs = ["bf16", *(f"prune:{fraction}" for fraction in fractions)]
+    candidates = {spec: approximate(model, spec, example_input=data.inputs[:2]).model for spec in specs}
+    cache = recert.certify(model, data.inputs, noise=NOISE, samples=samples, selection_samples=100)
+    chosen = recert.select(candidates, data.inputs, cache, data.labels, metric="accuracy:0.4", tolerance=0.14)
+
+    scratch = {}
+    for spec, candidate in candidates.items():
+        result = recert.certify(
+            candidate, data.inputs, noise=NOISE, samples=samples, selection_samples=100
+        ).certificates
+        scratch[spec] = float(result.certified_accuracy(data.labels, 0.4))
+    exhaustive = next(entry.name for entry in chosen.entries if scratch[entry.name] >= chosen.target - 1e-9)
+    assert chosen.winner == exhaustive
+    assert sum(score < chosen.target for score in scratch.values()) >= 4  # there was something to find out
+    assert chosen.exhaustive_passes == 12 * 50 * 1_600
+    assert chosen.passes <= chosen.exhaustive_passes / 10
+    assert chosen.base == cache.certificates.certified_accuracy(data.labels, 0.4)
+    assert chosen.certificates is not None
+    assert chosen.certificates.certified_accuracy(data.labels, 0.4) >= chosen.target
+
+
+def test_the_race_sees_selection_noise_and_the_final_estimation_noise() -> None:
+    candidate = copy_of_the_original()
+    chosen = recert.select({"same": candidate}, None, cached(), LABELS, cost={"same": 1.0})
+    assert chosen.winner == "same"
+    drawn = {stream: sum(len(w.samples) for w in candidate.asked if w.stream is stream) for stream in Stream}
+    (entry,) = chosen.entries
+    assert drawn[Stream.SELECTION] == entry.race_passes > 0
+    assert drawn[Stream.ESTIMATION] == entry.final_passes > 0
+    assert drawn[Stream.FRESH] == 0
+
+
+def test_what_fools_the_race_does_not_win() -> None:
+    """A candidate that agrees with the original on the race's noise and nowhere else; the next one is certified at alpha / 4."""
+    candidates = {"impostor": copy_of_the_original(estimation=1 - ESTIMATION), "honest": copy_of_the_original()}
+    chosen = recert.select(candidates, None, cached(), LABELS, cost={"impostor": 1.0, "honest": 2.0}, alpha=0.01)
+    assert [entry.status for entry in chosen.entries] == [Status.NOT_CERTIFIED, Status.WINNER]
+    assert [entry.alpha for entry in chosen.entries] == [0.005, 0.0025]
+    assert "2 of them certified" in chosen.guarantee
+
+
+def test_hopeless_candidates_are_dropped_early_and_costlier_ones_not_certified() -> None:
+    other = split(0.3, INPUTS, 100, 5)
+    candidates = {
+        "bad": copy_of_the_original(1 - ESTIMATION, other),
+        "good": copy_of_the_original(),
+        "dear": copy_of_the_original(),
+    }
+    chosen = recert.select(candidates, None, cached(), LABELS, cost={"bad": 1, "good": 2, "dear": 3})
+    statuses = {entry.name: entry.status for entry in chosen.entries}
+    assert statuses == {"bad": Status.DROPPED, "good": Status.WINNER, "dear": Status.NOT_NEEDED}
+    assert all(entry.final_passes == 0 for entry in chosen.entries if entry.name != "good")
+    raced = {entry.name: entry.race_passes for entry in chosen.entries}
+    assert raced["bad"] <= 80 * INPUTS
+    assert raced["dear"] <= 10 * INPUTS
+
+
+def test_none_is_a_result() -> None:
+    chosen = recert.select(
+        {"bad": copy_of_the_original(1 - ESTIMATION, 1 - SELECTION)}, None, cached(), LABELS, cost={"bad": 1.0}
+    )
+    assert (chosen.winner, chosen.certificates) == (None, None)
+    assert "No candidate" in chosen.guarantee
+    assert json.loads(json.dumps(chosen.to_dict()))["candidates"][0]["status"] == "dropped in the race"
+
+
+def test_average_radius_as_the_metric() -> None:
+    chosen = recert.select(
+        {"same": copy_of_the_original()}, None, cached(), LABELS, cost={"same": 1.0}, metric="acr", tolerance=0.2
+    )
+    assert chosen.winner == "same"
+    assert chosen.certificates is not None
+    assert chosen.certificates.average_certified_radius(LABELS) >= chosen.base - 0.2
+
+
+def test_repeated_inputs_are_counted_as_often_as_they_stand() -> None:
+    data = load_data("digits", count=3)
+    assert data.labels is not None
+    model = load_model("digits").model
+    inputs, labels = data.inputs[[0, 1, 1, 2]], data.labels[[0, 1, 1, 2]]
+    cache = recert.certify(model, inputs, noise=NOISE, samples=400)
+    chosen = recert.select({"same": model}, inputs, cache, labels, metric="accuracy:0.1", tolerance=0.3)
+    assert chosen.certificates is not None
+    assert len(chosen.certificates) == chosen.inputs == 4
+    assert chosen.certificates.radius[1] == chosen.certificates.radius[2]
+
+
+REFUSED = {
+    "no candidates": ({"candidates": {}}, "at least one candidate"),
+    "uniform": ({"metric": "uniform"}, "acr or accuracy:RADIUS"),
+    "unknown metric": ({"metric": "beauty"}, "accuracy:RADIUS"),
+    "negative tolerance": ({"tolerance": -0.1}, "tolerance of at least 0"),
+    "too few labels": ({"labels": LABELS[:3]}, "20 labels"),
+    "no cost": ({"cost": {}}, "a cost for every candidate"),
+    "bytes of votes": ({"cost": "bytes"}, "pass cost={name: number}"),
+    "unknown cost": ({"cost": "karma"}, "bytes, parameters, latency"),
+    "unknown family": ({"family": "holm"}, "family='bonferroni'"),
+    "too few samples": ({"samples": 5}, "every input abstains"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_arguments_are_refused(name: str) -> None:
+    change, message = REFUSED[name]
+    arguments = {"candidates": {"same": copy_of_the_original()}, "labels": LABELS, "cost": {"same": 1.0}, **change}
+    with pytest.raises(ValueError, match="(?s).*".join(message.split(" ... "))):
+        recert.select(arguments.pop("candidates"), None, cached(), arguments.pop("labels"), **arguments)
+
+
+def test_pictures(tmp_path: Path) -> None:
+    candidates = {"impostor": copy_of_the_original(estimation=1 - ESTIMATION), "honest": copy_of_the_original()}
+    chosen = recert.select(candidates, None, cached(), LABELS, cost={"impostor": 1.0, "honest": 2.0})
+    assert [entry.name for entry in pareto(chosen)] == ["impostor", "honest"]
+    lines = text_picture(chosen).splitlines()
+    assert lines[1].startswith("impostor")
+    assert lines[2].count("#") == 1
+    draw(chosen, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,196 @@
+"""The page in a real browser: no errors, no network, sorting and filtering by mouse and keyboard, themes, widths, print."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recert.data import load_data
+from recert.report.alignment import align
+from recert.report.input_table import down
+from recert.report.matching import add_data
+from recert.report.page import render_page
+from tests.figures.test_style import luminance
+from tests.report.conftest import MakeResult
+from tests.report.test_page import HOSTILE, RADII, hostile
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium; playwright's own download is never used."""
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        reason = f"none of {', '.join(BROWSERS)} is installed; `make test` installs Chromium as root with apt-get"
+        if os.environ.get("RECERT_REQUIRE_CHROMIUM"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def results(make_result: MakeResult, pictures: Callable[[int], Path]) -> Any:
+    """Two results with thumbnails and labels, and what the browser should show of them."""
+    made = align([make_result("base"), make_result("int8", seed=1, method="auto", alpha=0.002)])
+    return add_data(made, load_data(str(pictures(40))))
+
+
+@pytest.fixture(scope="module")
+def file(results: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_page(results[0], RADII, results[1]), encoding="utf-8")
+    return path
+
+
+class Visit:
+    """A page that was opened, with everything it asked for and complained about."""
+
+    def __init__(self, browser: Any, file: Path, **options: Any) -> None:
+        self.page = browser.new_page(**options)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+
+    def column(self, name: str) -> list[str]:
+        """The texts of a column, of the rows that are shown."""
+        return list(self.page.locator(f"#inputs tbody tr:not([hidden]) [data-column={name}]").all_inner_texts())
+
+    def colour(self, selector: str, what: str) -> str:
+        """A computed colour as #rrggbb."""
+        css = self.page.eval_on_selector(selector, f"e => getComputedStyle(e).{what}")
+        return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", css)[:3])
+
+
+@pytest.fixture
+def visit(browser: Any, file: Path) -> Iterator[Visit]:
+    opened = Visit(browser, file, viewport={"width": 1400, "height": 900})
+    yield opened
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in opened.requests if url.startswith("file:")] == [file.as_uri()]
+    opened.page.close()
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2: 4.5 for text, 3 for graphics."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+def test_both_themes_are_readable_and_nothing_sticks_out(browser: Any, file: Path, width: int) -> None:
+    for scheme in ("light", "dark"):
+        opened = Visit(browser, file, viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = opened.page
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert (luminance(opened.colour("body", "backgroundColor")) < 0.1) == (scheme == "dark")
+        sheet = opened.colour(".card", "backgroundColor")
+        for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained"):  # fmt: skip
+            assert contrast(opened.colour(selector, "color"), sheet) >= 4.5, selector
+        for selector in ("svg .line.s0", "svg .line.s1"):
+            assert contrast(opened.colour(selector, "stroke"), sheet) >= 3, selector
+        assert page.locator("#theme").get_attribute("aria-pressed") == str(scheme == "dark").lower()
+        before = luminance(opened.colour("body", "backgroundColor"))
+        page.locator("#theme").press("Enter")
+        assert abs(luminance(opened.colour("body", "backgroundColor")) - before) > 0.5
+        assert opened.complaints == []
+        page.close()
+
+
+def test_sorting_by_click_and_by_keyboard(visit: Visit, results: Any) -> None:
+    radii = sorted(down(r) for r in results[0][0].certificates.radius.tolist())
+    heading, button = visit.page.locator("th[data-sort=radius]"), visit.page.locator("th[data-sort=radius] button")
+    button.click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert visit.column("radius") == [f"{r:.4f}" if r else "–" for r in radii]
+    button.press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert visit.column("radius") == [f"{r:.4f}" if r else "–" for r in reversed(radii)]
+    visit.page.locator("th[data-sort=position] button").press("Space")
+    assert heading.get_attribute("aria-sort") == "none"
+    assert visit.column("position") == [str(i) for i in range(3, 43)]  # as numbers: 4 before 30
+
+
+def test_filtering_by_word_and_by_choice(visit: Visit, results: Any) -> None:
+    base = results[0][0]
+    right = int((base.certificates.prediction == base.labels).sum())
+    abstained = int((base.certificates.prediction < 0).sum())
+    visit.page.select_option("#verdict", "right")
+    assert len(visit.column("position")) == right
+    assert visit.page.locator("#count").inner_text() == f"{right} of 40 inputs"
+    visit.page.select_option("#verdict", "")
+    visit.page.locator("#search").press_sequentially("no-majority")
+    assert len(visit.column("position")) == abstained
+    visit.page.select_option("#outcome", "certified")
+    assert visit.column("position") == []
+    visit.page.locator("#search").fill("")
+    assert len(visit.column("position")) == 40 - abstained
+
+
+def test_choosing_another_result_shows_its_numbers(visit: Visit, results: Any) -> None:
+    visit.page.locator("th[data-sort=position] button").click()
+    for number, result in enumerate(results[0]):
+        visit.page.select_option("#result", str(number))
+        c = result.certificates
+        assert visit.column("radius") == [f"{down(r):.4f}" if r > 0 else "–" for r in c.radius.tolist()]
+        assert visit.column("passes") == [f"{p:,}" for p in c.forward_passes.tolist()]
+        lead = visit.page.locator(".lead:visible")
+        assert lead.count() == 1
+        assert lead.inner_text().startswith(result.name)
+
+
+def test_the_keyboard_reaches_everything(visit: Visit) -> None:
+    page = visit.page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+    page.locator("#search").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "verdict"
+    assert page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
+    for figure in page.locator("figure svg.chart").all():
+        assert figure.get_attribute("role") == "img"
+
+
+def test_every_input_shows_its_own_picture(visit: Visit) -> None:
+    places = visit.page.eval_on_selector_all(".thumb", "all => all.map(e => getComputedStyle(e).backgroundPosition)")
+    assert len(set(places)) == 40
+    assert visit.page.eval_on_selector(".thumb", "e => getComputedStyle(e).backgroundImage").startswith(
+        'url("data:image/'
+    )
+
+
+def test_print_is_light_and_shows_all_rows(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 700, "height": 900})  # A4 without its margins
+    visit.page.emulate_media(media="print", color_scheme="dark")
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert not visit.page.locator("#theme").is_visible()
+    assert luminance(visit.colour(".card", "backgroundColor")) > 0.9
+    assert visit.page.eval_on_selector(".tall", "e => e.scrollHeight <= e.clientHeight + 1")
+
+
+def test_a_hostile_result_runs_nothing(browser: Any, make_result: MakeResult, tmp_path: Path) -> None:
+    (tmp_path / "hostile.html").write_text(render_page(hostile(make_result), RADII), encoding="utf-8")
+    opened = Visit(browser, tmp_path / "hostile.html", viewport={"width": 400, "height": 900})
+    opened.page.select_option("#result", "1")
+    assert opened.page.evaluate("typeof window.hacked") == "undefined"
+    assert HOSTILE in opened.page.locator(".lead:visible").inner_text()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert opened.complaints == []
+    assert len(opened.requests) == len([url for url in opened.requests if url.startswith("data:")]) + 1
+    opened.page.close()

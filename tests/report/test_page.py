@@ -1,0 +1,194 @@
+"""The page as text: what it says, how large it is, and that nothing in a result file can become code."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recert.cli import main
+from recert.data import load_data
+from recert.report import Result, write_result
+from recert.report.alignment import align
+from recert.report.figures import write_figures
+from recert.report.matching import add_data
+from recert.report.page import render_page
+from tests.report.conftest import SETTINGS, MakeResult
+
+HOSTILE = """</script><script>window.hacked=1</script><img src=x onerror="hacked=1">"'><svg onload=hacked=1>{{ 7*7 }}"""
+RADII = [0.25, 0.5, 1.0]
+
+
+class Elements(HTMLParser):
+    """Counts elements, and keeps ids, references to ids and texts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.references: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names[tag] = self.names.get(tag, 0) + 1
+        for name, value in attrs:
+            self.attributes.add(name)
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("aria-labelledby", "aria-describedby"):
+                self.references |= set((value or "").split())
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_says_what_holds_and_for_whom(make_result: MakeResult) -> None:
+    page = render_page(
+        align([make_result("base"), make_result("pruned", method="auto", alpha=0.002, error=0.002)]), RADII
+    )
+    words = " ".join(Elements(page).text.split())
+    assert "base was certified on 40 inputs: for each input on its own, with probability at least 0.999" in words
+    assert "pruned was re-certified on 40 inputs: for each input on its own, with probability at least 0.998" in words
+    assert "about the population of which the 40 test inputs are a random sample" in words
+    assert "may be wrong with probability at most 0.002, over the noise" in words
+    assert "recert certify -o pruned.parquet" in words
+    assert SETTINGS.model["weights"] in words
+    assert "there is none to state, because no result of --method scratch" in words
+
+
+def test_ids_are_unique_and_references_lead_somewhere(make_result: MakeResult) -> None:
+    page = Elements(
+        render_page(align([make_result("a"), make_result("b", method="auto"), make_result("c", method="auto")]), RADII)
+    )
+    assert len(set(page.ids)) == len(page.ids)
+    assert page.references <= set(page.ids)
+
+
+def test_a_page_without_labels_says_why_it_has_no_accuracies(make_result: MakeResult) -> None:
+    words = " ".join(Elements(render_page([make_result("r", labelled=False)], RADII)).text.split())
+    assert "No accuracies." in words
+    assert "--data SPEC" in words
+    assert "Smoothed accuracy" not in words
+    assert "ertified accuracy at 0.25" not in words
+
+
+def hostile(make_result: MakeResult) -> list[Result]:
+    """Two results in which every text that a file can hold is hostile."""
+    texts = {
+        "noise": HOSTILE,
+        "certificate": HOSTILE,
+        "model": {HOSTILE: HOSTILE, "weights": HOSTILE},
+        "numerics": {HOSTILE: HOSTILE},
+    }
+    results = [make_result(HOSTILE), make_result(HOSTILE + "2", method="auto")]
+    return [
+        replace(
+            result,
+            command=HOSTILE,
+            certificates=replace(
+                result.certificates,
+                settings=replace(result.certificates.settings, **texts),
+                input=np.array([f"{i}{HOSTILE}" for i in range(40)], dtype=object),
+            ),
+        )
+        for result in results
+    ]
+
+
+def test_no_text_of_a_result_becomes_markup(make_result: MakeResult) -> None:
+    tame = Elements(render_page([make_result("a"), make_result("b", method="auto")], RADII))
+    page = render_page(hostile(make_result), RADII)
+    wild = Elements(page)
+    assert wild.names == tame.names
+    assert wild.attributes == tame.attributes
+    assert HOSTILE in wild.text  # shown as it is
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert data is not None
+    assert "<" not in data[1]
+    assert len(json.loads(data[1])["results"]) == 2
+
+
+def test_five_hundred_inputs_with_the_hardest_pictures_stay_under_two_megabytes(
+    make_result: MakeResult, pictures: Callable[[int], Path]
+) -> None:
+    results = [make_result("base", 500), *(make_result(f"m{i}", 500, seed=i, method="auto") for i in range(5))]
+    known, shown = add_data(align(results), load_data(str(pictures(500))))
+    page = render_page(known, RADII, shown)
+    assert shown.sprite is not None
+    assert page.count(shown.sprite.uri) == 1
+    assert len(page.encode()) < 2_000_000
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    def run(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["recert", "report", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return int(stop.value.code or 0), " ".join(capsys.readouterr().err.split())
+
+    return run
+
+
+def test_the_command_writes_the_same_page_every_time_or_one_clear_line(
+    make_result: MakeResult, pictures: Callable[[int], Path], tmp_path: Path, call: Callable[..., tuple[int, str]]
+) -> None:
+    files = [tmp_path / f"{name}.parquet" for name in ("base", "int8")]
+    write_result(make_result("base", labelled=False), files[0])
+    write_result(make_result("int8", method="auto", labelled=False), files[1])
+    code, said = call(*files, "-o", tmp_path / "new" / "a.html", "--data", pictures(40))
+    assert (code, "open it in any browser" in said) == (0, True)
+    call(*files, "-o", tmp_path / "b.html", "--data", pictures(40))
+    assert (tmp_path / "new" / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert "Certified accuracy at 0.25" in (tmp_path / "b.html").read_text()  # labels came with the data
+    code, said = call(*files, "-o", tmp_path / "c.html")
+    assert (code, "give --data SPEC to have them" in said) == (0, True)
+    (tmp_path / "x.parquet").write_text("hello")
+    assert call(tmp_path / "x.parquet") == (1, f"error: expected a result that certify or recertify wrote with -o FILE.parquet, or a cache, got a file that is not Parquet: {tmp_path / 'x.parquet'}")  # fmt: skip
+
+
+def test_reporting_does_not_load_torch(make_result: MakeResult, tmp_path: Path) -> None:
+    write_result(make_result("r", 5), tmp_path / "r.parquet")
+    program = (
+        "import sys; from recert.cli import app\n"
+        "try: app(['report', sys.argv[1], '-o', sys.argv[2]])\n"
+        "except SystemExit as stop: sys.exit(stop.code or 'torch' in sys.modules or 'matplotlib' in sys.modules)"
+    )
+    arguments = [str(tmp_path / "r.parquet"), str(tmp_path / "r.html")]
+    assert subprocess.run([sys.executable, "-c", program, *arguments]).returncode == 0
+    assert (tmp_path / "r.html").exists()
+
+
+def test_every_chart_is_also_a_figure(make_result: MakeResult, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    results = align(
+        [make_result("base"), make_result("int8", method="auto", alpha=0.001), make_result("s", method="scratch")]
+    )
+    files = write_figures(results, tmp_path)
+    names = {"certified-accuracy", "acr-against-cost", "vote-bounds", "flips", "forward-passes"}
+    assert {(f.stem, f.suffix) for f in files} == {(name, form) for name in names for form in (".pdf", ".svg", ".png")}
+    assert all(f.stat().st_size > 2_000 for f in files)
+    alone = write_figures([make_result("base")], tmp_path / "alone")  # nothing was compared, replayed or shared out
+    assert {f.stem for f in alone} == {"certified-accuracy", "vote-bounds"}
+
+
+def test_the_demo_ends_with_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from recert.cli import demo
+
+    monkeypatch.setattr(demo, "CHANGES", ("prune:0.1",))
+    demo.demo(folder=tmp_path / "demo", samples=1_000, count=4)
+    words = Elements((tmp_path / "demo" / "report.html").read_text()).text
+    assert "prune:0.1 was re-certified on 4 inputs of digits test" in " ".join(words.split())
+    assert "6 baseline results, from scratch" in words
+    assert "report.html" in capsys.readouterr().err
+    assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 6

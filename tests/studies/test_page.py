@@ -1,0 +1,84 @@
+"""The page of results says what the JSON files say, and what the paper says."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recert.studies import STUDIES
+from recert.studies.page import SECTIONS, page
+from recert.studies.results import write_result
+from recert.studies.tables import NOT_RUN
+
+ROOT = Path(__file__).parents[2]
+PAPER = Path(__file__).parents[2] / "src" / "recert" / "studies" / "paper.json"
+
+
+def test_the_committed_page_is_made_from_the_committed_results() -> None:
+    assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), (
+        "run: python -m recert.studies.page > docs/results.md"
+    )
+
+
+def test_every_study_has_a_section_and_a_sentence() -> None:
+    assert set(SECTIONS) == set(STUDIES)
+    assert all(study.sentence.endswith(".") for study in STUDIES.values())
+
+
+def test_without_results_nothing_is_made_up(tmp_path: Path) -> None:
+    text = page(tmp_path)
+    row = next(line for line in text.splitlines() if line.startswith("| ResNet-110 | 1.0 | fp16 |"))
+    assert row.count(NOT_RUN) == 10
+    assert "| 3.02 |" in row
+
+
+def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
+    def speedup(value: float | None) -> dict[str, dict[str, object]]:
+        told = {"value": value, "reason": "made for a test"}
+        return {"by area": told, "by ratio": told, "by area, baseline as in the paper": told}
+
+    curve = {"budgets": [100], "passes": [80.0], "ACR": [0.4], "accuracy": {}, "abstained": [0.0]}
+    names = ["irs one-sided", "auto one-sided", "auto two-sided", "scratch one-sided", "scratch-cached one-sided"]
+    names += ["series one-sided", "paired one-sided"]
+    numerics = {"device": "cuda", "dtype": "float16"}
+    write_result(tmp_path / "speedup", "cell", {
+        "settings": {"network": "cifar-resnet110", "sigma": 1.0, "approximation": "fp16", "samples": 10_000, "images": 250, "budgets": [100]},
+        "original": {"ACR": {"one-sided": 0.5, "two-sided": 0.6}}, "changed": {"numerics": numerics, "seconds per pass": 1e-5},
+        "curves": dict.fromkeys(names, curve), "computing seconds": dict.fromkeys(names, 0.5),
+        "speedups": {"irs one-sided over scratch one-sided": speedup(2.5), "auto one-sided over scratch one-sided": speedup(6.0),
+                     "auto two-sided over scratch two-sided": speedup(None)},
+    })  # fmt: skip
+    row = next(line for line in page(tmp_path).splitlines() if line.startswith("| ResNet-110 | 1.0 | fp16 |"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[3:5] == ["3.02", "2.50"]
+    assert cells[8:10] == ["6.00", "2.40"]  # auto, and auto / irs
+    assert cells[11] == "—"
+    assert cells[-2:] == ["250", "cuda, float16"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        (("speedup", "cells", "cifar-resnet110", "1.0", "fp16"), 3.02),
+        (("speedup", "cells", "cifar-resnet110", "1.0", "prune:0.2"), 1.63),
+        (("samples", "cells", "1000000", "1.0", "int8"), 5.85),
+        (("disparity", "cells", "imagenet-resnet50", "0.5", "prune:0.2"), 0.09),
+        (("gamma", "cells", "cifar-resnet20", "0.99"), 0.446),
+        (("accuracy", "smoothed", "cells", "cifar-resnet110", "0.5", "bf16"), 68.0),
+        (("headline", "cells", "cifar-resnet110", "speedup"), 4.1),
+    ],
+)
+def test_numbers_of_the_paper(keys: tuple[str, ...], value: float) -> None:
+    told = json.loads(PAPER.read_text())
+    for key in keys:
+        told = told[key]
+    assert told == value
+
+
+def test_help_and_the_list_of_studies_do_not_load_torch() -> None:
+    program = (
+        "import sys; from recert.studies import STUDIES; import recert.cli.reproduce; sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -1,0 +1,175 @@
+"""Studies on votes with a known truth, and the paper's own numbers where they are pure computation."""
+
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from recert.noise import Stream
+from recert.studies import STUDIES, accuracy, binomial, disparity, distribution, gamma, networks, soundness, versus
+from recert.studies.kept import KeptVotes
+from recert.studies.request import Cell, Request
+from recert.studies.results import read_result, write_result
+from recert.studies.run import pack, run
+from recert.studies.vote_file import read_votes
+from tests.studies.conftest import FLIPS, INPUTS, PROBABILITIES, Coins, about
+
+
+@pytest.fixture
+def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """A request whose networks are coins: what a study asks of `Bench` is answered by them."""
+
+    def votes(
+        bench: networks.Bench, network: str, sigma: float, approximation: str, *, seed: int | None = None
+    ) -> KeptVotes:
+        r = bench.request
+        coins = Coins(changed=approximation != "original")
+        other = {} if seed is None else {"seed": seed}
+        path = r.store / f"{approximation}{seed or ''}.parquet"
+        return KeptVotes(
+            path, r.grid.count, (lambda size: (coins, about(coins, **other))) if r.may_draw else None, r.clock
+        )
+
+    monkeypatch.setattr(networks.Bench, "votes", votes)
+
+    def make(study: str, **changes: object) -> Request:
+        grid = replace(
+            STUDIES[study].small, networks=("coins",), approximations=("changed",), samples=(1_000,), count=INPUTS
+        )
+        made = Request(
+            study=STUDIES[study],
+            grid=grid,
+            store=tmp_path / "store",
+            out=tmp_path / "out",
+            data="coins",
+            say=lambda line: None,
+        )
+        return replace(made, **changes)  # type: ignore[arg-type]
+
+    return make
+
+
+CELL = Cell("coins", 0.5, "changed", 1_000, INPUTS)
+
+
+def test_disparity_is_the_share_of_flips_and_its_bound(request_for) -> None:  # type: ignore[no-untyped-def]
+    result = disparity.compute(request_for("disparity"), CELL)
+    flips = [
+        int(
+            (Coins().truth(i, Stream.ESTIMATION, 1_000) != Coins(changed=True).truth(i, Stream.ESTIMATION, 1_000)).sum()
+        )
+        for i in range(INPUTS)
+    ]
+    assert result["share"] == pytest.approx(np.mean(flips) / 1_000)
+    assert abs(result["share"] - FLIPS) < 4 * np.sqrt(FLIPS / 12_000)
+    assert result["zeta"] == pytest.approx(np.mean([beta.ppf(0.999, k + 1, 1_000 - k) for k in flips]))
+    assert result["zeta without flips"] == pytest.approx(1 - 0.001 ** (1 / 1_000))
+
+
+def test_accuracy_counts_majorities(request_for) -> None:  # type: ignore[no-untyped-def]
+    result = accuracy.compute(request_for("accuracy"), CELL)
+    assert result["standard"] == 1.0
+    assert result["smoothed"] == 1.0  # class 0 has more than half of every input's votes
+    assert result["smoothed, abstentions wrong"] <= 1.0
+
+
+def test_distribution_adds_up(request_for) -> None:  # type: ignore[no-untyped-def]
+    result = distribution.compute(request_for("distribution"), replace(CELL, approximation="original"))
+    assert sum(result["shares"]) == pytest.approx(1.0)
+    assert result["above half"] == pytest.approx(np.mean(PROBABILITIES > 0.55), abs=2 / INPUTS)
+
+
+def test_gamma_of_one_half_would_draw_fresh_votes_everywhere(request_for) -> None:  # type: ignore[no-untyped-def]
+    result = gamma.compute(request_for("gamma"), CELL)
+    assert list(result["ACR"]) == ["0.9", "0.95", "0.975", "0.99", "0.995", "0.999"]
+    above = result["share above"]
+    assert above["0.9"] >= above["0.99"] >= above["0.999"]
+
+
+def test_bounds_hold_against_independent_votes(request_for) -> None:  # type: ignore[no-untyped-def]
+    request = request_for("soundness")
+    result = soundness.compute(request, CELL)
+    for method, told in result["methods"].items():
+        assert told["claims"] > 0, method
+        assert told["above the upper bound"] == 0, method
+        assert 0 <= told["mean distance to the estimate"] < 0.2
+
+
+def test_soundness_would_notice_a_bound_that_is_too_high() -> None:
+    class Result:
+        certified = np.array([True, True])
+        prediction = np.array([0, 0])
+        top_lower = np.array([0.95, 0.5])
+
+    told = soundness._checked(Result(), np.array([[900, 100], [900, 100]]), 1_000)  # type: ignore[arg-type]
+    assert told["above the upper bound"] == told["above the estimate"] == 1
+
+
+def test_binomial_reproduces_the_papers_sample_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binomial, "PROBABILITIES", (0.05, 0.5))
+    monkeypatch.setattr(binomial, "WIDTHS", (0.005,))
+    request = Request(STUDIES["binomial"], STUDIES["binomial"].full, Path(), Path(), "")
+    result = binomial.compute(request, None)
+    at = dict(zip(result["settings"]["probabilities"], result["samples"]["clopper-pearson"]["0.005"], strict=True))
+    assert at[0.05] == pytest.approx(41_500, rel=0.02)
+    assert at[0.5] == pytest.approx(216_900, rel=0.01)
+
+
+def test_a_study_is_resumed_and_computed_elsewhere(  # type: ignore[no-untyped-def]
+    request_for, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(versus.SHARES, "speedup", ((0.01, 0.1), (0.1, 0.2)))
+    lines: list[str] = []
+    request = request_for("speedup", say=lines.append)
+    assert run(replace(request, draw_only=True))
+    assert not (tmp_path / "out").exists()
+    assert run(replace(request, may_draw=False))  # no network any more
+    file = tmp_path / "out" / "speedup" / f"{CELL.name}.json"
+    result = read_result(file)
+    assert result["settings"] == versus.settings(request, CELL)
+    assert result["curves"]["irs one-sided"]["budgets"] == [12, 100]
+    before = file.stat().st_mtime_ns
+    assert run(request)
+    assert "there already" in lines[-1]
+    assert file.stat().st_mtime_ns == before
+    assert pack(tmp_path / "store", tmp_path / "votes.tar") == [tmp_path / "votes-1.tar"]
+    with tarfile.open(tmp_path / "votes-1.tar") as archive:
+        assert len(archive.getnames()) == 2
+
+
+def test_missing_votes_leave_a_cell_out_and_say_so(request_for) -> None:  # type: ignore[no-untyped-def]
+    lines: list[str] = []
+    assert not run(request_for("disparity", may_draw=False, say=lines.append))
+    assert "left out" in lines[-1]
+
+
+def test_results_are_small_rounded_and_finite(tmp_path: Path) -> None:
+    path = write_result(tmp_path, "a", {"x": 1 / 3, "list": [1, 2.5], "none": None})
+    assert read_result(path) == {"x": 0.333333, "list": [1, 2.5], "none": None}
+    assert "[1, 2.5]" not in path.read_text() or len(path.read_text().splitlines()) < 8
+    with pytest.raises(ValueError, match="finite"):
+        write_result(tmp_path, "b", {"x": float("nan")})
+
+
+def test_weights_are_found_or_named() -> None:
+    assert networks.weights_spec("cifar-resnet20", 1, None) == "cifar-resnet20:1.0"
+    with pytest.raises(ValueError, match="--weights"):
+        networks.weights_spec("cifar-resnet110", 0.25, Path("nowhere"))
+
+
+def test_a_real_network_is_drawn_and_computed(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    grid = replace(
+        STUDIES["disparity"].small, networks=("digits",), approximations=("prune:0.2",), samples=(200,), count=4
+    )
+    request = Request(STUDIES["disparity"], grid, tmp_path / "s", tmp_path / "o", "digits", say=lambda line: None)
+    assert run(request)
+    told, slots = read_votes(tmp_path / "s" / "digits-0.5-prune-0.2.parquet")
+    assert slots.known == told.passes == 800
+    assert told.seconds_per_pass > 0
+    assert told.numerics["device"] == "cpu"
+    result = read_result(tmp_path / "o" / "disparity" / "digits-0.5-prune-0.2-n200.json")
+    assert 0 < result["share"] < 0.2

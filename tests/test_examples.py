@@ -1,0 +1,53 @@
+"""Every example runs from beginning to end, in a process of its own, and says what it is expected to say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SAYS = {
+    "your_own_model.py": "certified accuracy at 0.25",
+    "remote_api.py": "version 2: average certified radius",
+    "fine_tuned.py": "fine-tuned: ACR",
+    "choose_compressed.py": "winner: ",
+}
+
+
+def test_every_script_is_run() -> None:
+    assert {script.name for script in EXAMPLES.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_script(name: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert SAYS[name] in run.stdout
+    assert "None" not in run.stdout
+
+
+def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executed by a kernel of this interpreter, which is registered in a folder of the test and nowhere else."""
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    kernelspec = pytest.importorskip("ipykernel.kernelspec")
+    folder = tmp_path / "jupyter" / "kernels" / "this"
+    kernelspec.write_kernel_spec(str(folder))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(EXAMPLES / "quickstart.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs for cell in code)
+    nbclient.NotebookClient(
+        notebook, timeout=240, kernel_name="this", resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
+    printed = "".join(output.get("text", "") for cell in code for output in cell.outputs)
+    assert "with probability at least 0.998" in printed
+    assert any("image/png" in output.get("data", {}) for output in code[-1].outputs)
