@@ -43,7 +43,7 @@ def draw(path: Path, options: argparse.Namespace) -> None:
     from recert.models import load_model
 
     data = load_data(options.data, every=options.every, count=options.count)
-    original = load_model(options.model).model
+    original = load_model(options.model).model.to(options.device)
     kept: dict[str, np.ndarray] = {"labels": np.asarray(data.labels), "sigma": np.array(options.sigma)}
     for spec in ("original", *options.candidates.split(",")):
         model = original if spec == "original" else made(original, spec, data, options)
@@ -145,6 +145,7 @@ def main() -> None:
         "--samples", type=int, default=2_000, help="votes per input, of the original and of each candidate"
     )
     parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--device", default="cpu", help="on a GPU, int8-twin stands for int8")
     parser.add_argument("--candidates", default=CANDIDATES)
     parser.add_argument("--metric", default="accuracy:0.5")
     parser.add_argument("--tolerance", type=float, default=0.02)

@@ -20,7 +20,7 @@ from recert.certification import certify, family_members
 from recert.models.inference import NUMERICS, PreparedModel, prepare
 from recert.noise import Gaussian
 from recert.recertification import recertify
-from recert.sampling import ProgressCallback
+from recert.sampling import ProgressCallback, open_source
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
@@ -68,10 +68,13 @@ def certify_by_proxy(
     )  # fmt: skip
     if transfer is None:
         transfer = max(100, round(USUAL_TRANSFER * samples))
-    certificates = recertify(
-        model, images, cache, samples=transfer, alpha=alpha, family=family, family_size=family_size,
-        batch_size=batch_size, device=device, identity=identity, progress=progress,
+    # A batch of its own size: the proxy's may suit the model badly, and a compiled model knows one size.
+    source = open_source(
+        model, images, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=cache.manifest.classes, identity=identity
     )  # fmt: skip
+    certificates = recertify(
+        source, images, cache, samples=transfer, alpha=alpha, family=family, family_size=family_size, progress=progress
+    )
     about = replace(certificates.settings, proxy={"made by": name, **cache.manifest.model.__dict__})
     return ProxyCertification(replace(certificates, settings=about), cache, name)
 

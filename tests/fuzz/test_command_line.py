@@ -39,7 +39,7 @@ VALUES = [
     "prune:0.1", "prune:2", "int8:x", "acr", "accuracy:x", "acr>=0.1", "acr>=", "accuracy:0.5>=nan", "\n", "{}", "a'b\"c", "cuda:99", "meta", "mps", "x.csv", "x.parquet", "x.tsv",
 ]  # fmt: skip
 LEFT_OUT = {("--engine", "ray"), ("--data", "folder:/"), ("--data", "/")}  # start a cluster, read the whole disk
-LEFT_OUT |= {("--model", "sys:exit"), ("--model", "os:system")}  # a factory is code that the user asks for
+LEFT_OUT |= {("--model", "os:system")}  # a factory is code that the user asks for
 TRIED = 60
 
 
@@ -59,7 +59,7 @@ def pairs() -> list[tuple[tuple[str, ...], str, str]]:
             *(w for w in base if not w.startswith("-") and w in ("run", "merged", "x.csv")),
         )
         for value in VALUES
-        if (option, value) not in LEFT_OUT and (value != "[/b]" or command[0] == "cache")
+        if (option, value) not in LEFT_OUT
     ]
     if os.environ.get("RECERT_FUZZ") == "all":
         return every

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils import prune
@@ -38,6 +39,8 @@ def prune_by_layer(model: nn.Module, argument: str | None, context: Context) -> 
 
 
 def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context) -> nn.Module:
+    # torch.nn.utils.prune strings weights together by view().
+    model = model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     sharing = _layers_by_weight(model)
     weights = [_weight(layers[0]) for layers in sharing]
     total, zero_before = sum(w.numel() for w in weights), _zeros(weights)

@@ -10,7 +10,7 @@ from recert.choosing.race import Runner
 from recert.planning import Beliefs, Choice, RadiusPredictor, plan_budget
 from recert.planning.prediction import passes_grid
 from recert.recertification.ledger import Ledger
-from recert.recertification.methods import OPTIONS, Option, _spend
+from recert.recertification.methods import OPTIONS, Option, carry_out
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
@@ -47,8 +47,8 @@ def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certific
     left_out = np.setdiff1d(np.flatnonzero(task.base(task.alpha).certified), rows)
     nothing = np.zeros(len(left_out), dtype=np.int64)
     try:
-        _spend(task, ledger, options, left_out, Choice(nothing, nothing), flips)
-        _spend(task, ledger, options, rows, choice, flips)
+        carry_out(task, ledger, options, left_out, Choice(nothing, nothing), flips)
+        carry_out(task, ledger, options, rows, choice, flips)
         task.background.finish()
     finally:
         task.background.stop()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.errors import MarkupError
 from rich.table import Table
 
 from recert.cli.options import Format
@@ -24,7 +25,11 @@ Row = dict[str, Any]
 
 def say(line: str = "") -> None:
     """A remark, on stderr: stdout is for data."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(line)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        console.print(line)
+    except MarkupError:  # a path or a name with brackets in it
+        console.print(line, markup=False)
 
 
 def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None", radii: Sequence[float]) -> Row:

@@ -1,5 +1,6 @@
 """Data in an .npz file: arrays only, read with pickling switched off."""
 
+import tokenize
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,24 @@ def _read(path: Path) -> tuple[NDArray[Any], Labels | None]:
             inputs = next((file[key] for key in INPUT_KEYS if key in file), None)
             labels = next((file[key] for key in LABEL_KEYS if key in file), None)
             names = ", ".join(file.files) or "nothing"
-    except (ValueError, OSError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        AttributeError,
+        MemoryError,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+    ) as error:
         raise UnusableData(
             f"expected an .npz file of plain arrays, got {path}, which is not one ({error}); nothing of it was run. "
             "Write it with numpy.savez(FILE, inputs=..., labels=...)"
         ) from None
     if inputs is None:
         raise UnusableData(f"expected an array named {' or '.join(INPUT_KEYS)} in {path}, got {names}; rename it")
+    for array in (inputs, labels):
+        if array is not None and not isinstance(array, np.ndarray):
+            raise UnusableData(f"expected plain arrays in {path}, got a member that is none; write it with numpy.savez")
     return inputs, labels
 
 

@@ -33,6 +33,8 @@ def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -
         "torch": torch.__version__.partition("+")[0],
         "processor": platform.machine(),
     }
+    if device.type == "cpu":
+        described["processor"] += f" {torch.backends.cpu.get_cpu_capability()}"
     if device.type == "cuda":
         described["processor"] = torch.cuda.get_device_name(device)
         described["tf32_convolutions"], described["tf32_matmuls"] = (str(flag) for flag in tf32_flags())

@@ -66,4 +66,7 @@ def _called(factory: Any, spec: str) -> Any:
         ) from None
     except ValueError:
         pass  # a built-in without a signature: calling it will tell
-    return factory()
+    try:
+        return factory()
+    except SystemExit as stop:
+        raise UnusableModel(f"{spec} ended the program instead of returning a network; name a factory") from stop

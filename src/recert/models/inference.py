@@ -38,6 +38,8 @@ class PreparedModel(nn.Module):
         super().__init__()
         self.network = network
         self.inference = inference
+        self.batch_sizes: dict[tuple[int, ...], int] = {}
+        """The fastest batch for each shape of input, once it is found."""
         self._compiled: Callable[[Tensor], Any] | None = None
         self.train(network.training)
 

@@ -93,12 +93,12 @@ def _run(task: Task, method: str) -> Certificates:
     budget = task.samples * len(task.positions)
     pilot = _pilot(task, rows) if len(options) > 1 or task.objective is not None else rows
     choice = _plan(task, method, options, rows, 0.0, budget)
-    _spend(task, ledger, options, pilot, _only(choice, np.isin(rows, pilot)), 0.0)
+    carry_out(task, ledger, options, pilot, _only(choice, np.isin(rows, pilot)), 0.0)
     others = np.setdiff1d(rows, pilot)
     if len(others):
         flips = _flips(task, ledger, pilot)
         choice = _plan(task, method, options, others, flips, budget - int(ledger.forward_passes[pilot].sum()))
-        _spend(task, ledger, options, others, choice, flips)
+        carry_out(task, ledger, options, others, choice, flips)
     task.background.finish()
     return ledger.certificates(task, method, error=proved_error(task) if method == "irs" else None)
 
@@ -107,7 +107,7 @@ def _only(choice: Choice, chosen: NDArray[np.bool_]) -> Choice:
     return Choice(choice.option[chosen], choice.passes[chosen])
 
 
-def _spend(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, choice: Choice, flips: float) -> None:
+def carry_out(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, choice: Choice, flips: float) -> None:
     """Carry out what was chosen for some rows."""
     # Also where the cache turns out to have too few noises of a kind for what was chosen.
     ledger.otherwise[rows] = np.where(

@@ -2,13 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from recert.errors import UnusableModel
+from recert.errors import UnusableInputs, UnusableModel
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
 from recert.noise import Gaussian, Stream, input_digest, noise_key
@@ -21,6 +21,8 @@ from recert.sampling.network import Model, Network
 from recert.sampling.probe import PROBE_BATCHES, probe
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
 from recert.votes import Votes
+
+LARGEST_BATCH_ASKED = 2**20
 
 
 class Sampler:
@@ -45,8 +47,8 @@ class Sampler:
         self.digests = [input_digest(x) for x in self.inputs]
         self._keys = np.array([noise_key(seed, digest) for digest in self.digests], dtype=np.uint64)
         self._network = Network(model, device, classes)
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"expected a batch size of at least 1, got {batch_size}")
+        if batch_size is not None and not 1 <= batch_size <= LARGEST_BATCH_ASKED:
+            raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
         self.classes = self._network.classes
@@ -67,24 +69,43 @@ class Sampler:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         total = sum(len(work.samples) for work in works)
         done = 0
-        for batch, votes, seconds in self._drawn(works):
-            done += len(votes)
-            for piece in batch:
-                end = piece.batch_start + piece.length
-                share = seconds * piece.length / len(votes)
-                yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
+        failed: dict[int, str] = {}
+        for batch, parts in self._under_way(works):
+            for chunk in self._finished(batch, parts, failed):
+                yield chunk
+                done += len(chunk.votes)
             if progress is not None:
                 progress(Progress(task, done, total))
+        if failed:
+            raise UnusableInputs({i: (self.digests[i], why) for i, why in failed.items()}, len(self.digests))
 
-    def _drawn(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], Votes, float]]:
-        """Batches in order, some of them under way while one is handed out."""
-        under_way: deque[tuple[list[Piece], list[_Pending]]] = deque()
+    def _under_way(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
+        """Batches in order, each handed out when some more have been begun."""
+        waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
         for batch in pack(works, self.batch_size):
-            under_way.append((batch, self._begin(noisy_rows(batch))))
-            while len(under_way) >= self._lane.depth:
-                yield self._finish(*under_way.popleft())
-        while under_way:
-            yield self._finish(*under_way.popleft())
+            waiting.append((batch, self._begin(noisy_rows(batch))))
+            while len(waiting) >= self._lane.depth:
+                yield waiting.popleft()
+        yield from waiting
+
+    def _finished(self, batch: list[Piece], parts: list["_Pending"], failed: dict[int, str]) -> Iterator[VoteChunk]:
+        """Votes of a batch, piece by piece. If the network raises, each input is tried alone; `failed` says which raise."""
+        try:
+            votes, seconds = self._results(parts)
+        except UnusableModel:
+            raise
+        except Exception as error:
+            alone = [replace(piece, batch_start=0) for piece in batch]
+            if len(batch) == 1:
+                failed[batch[0].work.position] = _first_line(error)
+                return
+            for piece in (piece for piece in alone if piece.work.position not in failed):
+                yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
+            return
+        for piece in batch:
+            end = piece.batch_start + piece.length
+            share = seconds * piece.length / len(votes)
+            yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
 
     def _begin(self, wanted: NoisyRows) -> list["_Pending"]:
         """Start a batch; in parts if memory ran out and batches have become smaller since it was packed."""
@@ -94,14 +115,12 @@ class Sampler:
     def _begin_part(self, rows: NoisyRows) -> "_Pending":
         try:
             return _Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
+        except Exception as error:  # to be met when it is this batch's turn
             return _Pending(rows, self.batch_size, _raising(error))
 
-    def _finish(self, batch: list[Piece], parts: list["_Pending"]) -> tuple[list[Piece], Votes, float]:
+    def _results(self, parts: list["_Pending"]) -> tuple[Votes, float]:
         votes, seconds = zip(*(self._result(part) for part in parts), strict=True)
-        return batch, np.concatenate(votes), sum(seconds)
+        return np.concatenate(votes), sum(seconds)
 
     def _result(self, part: "_Pending") -> tuple[Votes, float]:
         """Votes of a part without its padding; when memory ran out, again in smaller parts."""
@@ -113,8 +132,7 @@ class Sampler:
                 raise
             if part.batch_size == self.batch_size:  # else it was begun before others found out
                 self._halve(error)
-        votes_of, seconds_of = zip(*(self._result(smaller) for smaller in self._begin(part.rows)), strict=True)
-        return np.concatenate(votes_of), sum(seconds_of)
+        return self._results(self._begin(part.rows))
 
     def _halve(self, error: Exception) -> None:
         self._smaller(error)
@@ -131,12 +149,19 @@ class Sampler:
         torch.cuda.empty_cache()
         return DeviceLane(self._network, self.inputs, self._keys, self.noise, self.batch_size)
 
+    def _fastest_batch_size(self) -> int:
+        """Found once for a prepared model, which would have to be compiled again for another."""
+        known = self._network.model.batch_sizes if isinstance(self._network.model, PreparedModel) else {}
+        if self.input_shape not in known:
+            known[self.input_shape] = fastest_batch_size(self._network, self.input_shape, self.batch_size)
+        return known[self.input_shape]
+
     def _set_up(self, choose_batch_size: bool) -> HostLane | DeviceLane:
         """A lane that is known to work, so that memory runs out here, before any vote is drawn, if it does at all."""
         while True:
             try:
                 if choose_batch_size:
-                    self.batch_size = fastest_batch_size(self._network, self.input_shape, self.batch_size)
+                    self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
                 rows = np.arange(self.batch_size, dtype=np.int64)
@@ -165,6 +190,10 @@ class _Pending:
     rows: NoisyRows
     batch_size: int
     ticket: Ticket
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0][:300]}"
 
 
 def _raising(error: Exception) -> Ticket:
