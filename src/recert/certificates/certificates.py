@@ -66,7 +66,9 @@ class Settings:
                 f"{max(0.0, 1 - self.family * self.error):g}."
             )
         if self.proxy:
-            text += f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
+            text += (
+                f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
+            )
         mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
         if mixed:
             text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
