@@ -42,12 +42,19 @@ class Wrapped(nn.Module):
         return True
 
 
-class Slow(Wrapped):
-    """Takes its time, so that something can happen meanwhile, and leaves the number of its process."""
+class Patient(Wrapped):
+    """Takes its time, so that something can happen meanwhile."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        time.sleep(0.02)
+        return super().forward(batch)
+
+
+class Slow(Patient):
+    """The same, and leaves the number of its process."""
 
     def forward(self, batch: Tensor) -> Tensor:
         self.first(f"pid-{os.getpid()}")
-        time.sleep(0.02)
         return super().forward(batch)
 
 

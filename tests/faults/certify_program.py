@@ -2,13 +2,14 @@
 
 import sys
 import time
+from pathlib import Path
 
 import torch
 
 import recert
 from recert.cache import writer
 from recert.engines import on_engine
-from tests.engines.networks import digits_inputs, digits_network
+from tests.engines.networks import Patient, digits_inputs, digits_network
 from tests.faults.undisturbed import OPTIONS
 
 SAMPLES = 30_000
@@ -22,8 +23,9 @@ def tell(progress: recert.Progress) -> None:
 def main(store: str, engine: str) -> None:
     torch.set_num_threads(1)
     writer.VOTES_PER_PART = 5_000  # so that a part is closed many times in a short run
-    extra = {"workers": 2} if engine == "ray" else {}
-    with on_engine(engine, digits_network(), digits_inputs(), **OPTIONS, **extra) as model:
+    local = engine == "local"
+    network, extra = (digits_network(), {}) if local else (Patient(Path(store)).eval(), {"workers": 2})
+    with on_engine(engine, network, digits_inputs(), **OPTIONS, **extra) as model:
         recert.certify(model, digits_inputs(), **OPTIONS, **COUNTS, store=store, progress=tell)
 
 

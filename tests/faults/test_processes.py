@@ -105,7 +105,7 @@ def test_ctrl_c_at_the_command_line_on_ray(tmp_path: Path) -> None:
         "--count",
         "60",
         "--samples",
-        "10000",
+        "60000",
         "--store",
         str(store),
     ]

@@ -13,7 +13,7 @@ from tests.engines.networks import Slow, digits_inputs
 from tests.faults.undisturbed import COUNTS, OPTIONS, stored_votes, votes
 
 pytestmark = pytest.mark.chaos
-LONGER = {**COUNTS, "samples": 12_000}
+LONGER = {**COUNTS, "samples": 40_000}
 
 
 def test_a_lost_node_and_a_new_one(tmp_path: Path) -> None:

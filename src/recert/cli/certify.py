@@ -38,7 +38,8 @@ def certify(
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     store: Annotated[
-        Path | None, typer.Option("--store", "-s", help="Folder of the cache; runs/MODEL-NOISE if not given.")
+        str | None,
+        typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL; runs/MODEL-NOISE if not given."),
     ] = None,
     certificate: Annotated[
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
@@ -216,7 +217,7 @@ def finish(
 
 
 def _say_cost(
-    network: object, inputs: "NDArray[np.float32]", noise: object, passes: int, batch_size: int | None, store: Path
+    network: object, inputs: "NDArray[np.float32]", noise: object, passes: int, batch_size: int | None, store: str
 ) -> None:
     """Forward passes, time and disk, from two timed batches."""
     import time

@@ -1,7 +1,6 @@
 """Models, data and approximations from their specs, for every command alike."""
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recert.cli.output import say
@@ -91,6 +90,6 @@ def approximated(
     return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
 
 
-def default_store(model: str, noise: str) -> Path:
+def default_store(model: str, noise: str) -> str:
     """runs/MODEL-NOISE, with odd characters replaced."""
-    return Path("runs") / re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{noise}").strip("-")
+    return "runs/" + re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{noise}").strip("-")

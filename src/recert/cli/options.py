@@ -45,7 +45,7 @@ Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:D
 Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
-Store = Annotated[Path, typer.Option("--store", "-s", help="Folder of the cache.")]
+Store = Annotated[str, typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL.")]
 Every = Annotated[int, typer.Option(help="Take every k-th input.")]
 Count = Annotated[int | None, typer.Option(help="Take at most this many inputs.")]
 Shard = Annotated[

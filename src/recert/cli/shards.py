@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,9 +23,9 @@ class Shard:
         labels = None if data.labels is None else data.labels[mine]
         return replace(data, inputs=data.inputs[mine], labels=labels, indices=data.indices[mine])
 
-    def store(self, store: Path) -> Path:
+    def store(self, store: str) -> str:
         """A store of its own."""
-        return store.with_name(f"{store.name}-shard-{self.number}-of-{self.total}")
+        return f"{store.rstrip('/')}-shard-{self.number}-of-{self.total}"
 
 
 def parse_shard(text: str | None) -> Shard | None:

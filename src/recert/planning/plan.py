@@ -56,7 +56,11 @@ def plan_budget(
     budget: float,
     largest: int,
 ) -> Choice:
-    """Spend the budget where the objective grows most. No input gets more than `largest` passes."""
+    """Spend the budget where the objective grows most. No input gets more than `largest` passes.
+
+    What the objective has no use for is shared out in proportion: predictions are of the mean, and a flip more than
+    expected must not cost an input what it was planned to reach.
+    """
     passes = passes_grid(largest)
     top, rival = beliefs.top[:, :, None], beliefs.runner_up[:, :, None]
     values = [objective.value(predict(top, rival, passes[None, None, :])).mean(axis=1) for predict in predictors]
@@ -65,7 +69,9 @@ def plan_budget(
     costs = np.concatenate([[0.0], *(passes for _ in predictors)])
     chosen = allocate(table, costs, budget)
     option = np.where(chosen == 0, 0, (chosen - 1) // len(passes))
-    return Choice(option, costs[chosen].astype(np.int64))
+    given = costs[chosen]
+    spare = max(1.0, budget / max(given.sum(), 1.0))
+    return Choice(option, np.minimum(np.floor(given * spare), np.maximum(given, largest)).astype(np.int64))
 
 
 def best_option(beliefs: Beliefs, predictors: Sequence[RadiusPredictor], objective: Objective, passes: Ints) -> Ints:

@@ -43,7 +43,7 @@ class HostLane:
         made = flat.reshape(-1, *self._shape)
         batch = self._network.empty_batch(len(made), self._shape)
         alike = (made.dtype, made.stride(), made.device) == (batch.dtype, batch.stride(), batch.device)
-        return made if alike else batch.copy_(made)
+        return made if alike else batch.copy_(made.to(batch.dtype))
 
     def _votes(self, noisy: Future[Tensor]) -> tuple[Votes, float]:
         started = time.perf_counter()
