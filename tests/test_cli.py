@@ -313,8 +313,9 @@ def test_ctrl_c_leaves_a_store_that_continues(tmp_path: Path) -> None:
     call = ["certify", *SMALL, "--samples", "200000", "--store", str(tmp_path / "s")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     running = subprocess.Popen(
-        [sys.executable, "-m", "recert", *call], stderr=subprocess.PIPE, text=True, env=environment
-    )
+        [sys.executable, "-m", "recert", *call], stderr=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background ignores
+    )  # fmt: skip
     while not (tmp_path / "s" / "_manifest.json").exists():
         assert running.poll() is None
         time.sleep(0.05)

@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
@@ -82,3 +83,44 @@ def test_numerics_name_what_changes_the_last_bit() -> None:
     assert described["device"] == "cpu"
     assert described["batch_size"] == "256"
     assert {"torch", "processor"} <= set(described)
+
+
+def test_what_a_module_does_not_print_is_part_of_its_identity() -> None:
+    def layer(**options: object) -> torch.nn.Module:
+        torch.manual_seed(0)
+        return torch.nn.TransformerEncoderLayer(16, **{"nhead": 2, "dim_feedforward": 8, **options}).eval()  # type: ignore[arg-type]
+
+    kinds = [layer(), layer(nhead=4), layer(activation="gelu"), layer(norm_first=True)]
+    assert len({identify(kind) for kind in kinds}) == 4
+    assert identify(layer()) == identify(layer())
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.helper(batch)
+
+    def helper(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch * self.factor
+
+
+def test_attributes_and_hooks_are_part_of_the_identity() -> None:
+    hooked = Scaled(1.0)
+    hooked.register_forward_hook(lambda module, inputs, output: -output)
+    assert len({identify(model) for model in (Scaled(1.0), Scaled(2.0), hooked)}) == 3
+    assert identify(Scaled(1.0)) == identify(copy.deepcopy(Scaled(1.0)))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_weights_are_part_of_the_identity() -> None:
+    def quantised(sign: float) -> torch.nn.Module:
+        packed = torch.ao.nn.quantized.Linear(4, 2)
+        weight = torch.quantize_per_tensor(sign * torch.arange(8.0).reshape(2, 4), 0.1, 0, torch.qint8)
+        packed.set_weight_bias(weight, torch.zeros(2))
+        return packed.eval()
+
+    assert identify(quantised(1.0)) != identify(quantised(-1.0))
+    assert identify(quantised(1.0)) == identify(quantised(1.0))

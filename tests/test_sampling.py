@@ -9,11 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import recert
 from recert import Gaussian, Progress
 from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
-from recert.sampling import Sampler, Work, collect
+from recert.sampling import RememberingSource, Sampler, Work, collect
 from recert.votes import nobody, vote_dtype
 
 NOISE = Gaussian(0.7)
@@ -276,3 +277,39 @@ def test_peak_memory_does_not_grow_with_the_number_of_samples() -> None:
         for n in (1_000, 100_000)
     ]
     assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_a_source_is_not_taken_for_another() -> None:
+    """A source draws with its own noise on its own inputs, whatever it is asked to be about."""
+    source = Sampler(linear_model(), inputs(), noise=NOISE, seed=3)
+    for options, words in (
+        ({"noise": Gaussian(2 * NOISE.sigma), "seed": 3}, "source of votes with noise"),
+        ({"noise": NOISE, "seed": 4}, "source of votes with seed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            recert.certify(RememberingSource(source), inputs(), samples=100, **options)
+    with pytest.raises(ValueError, match="the inputs that the source of votes was made with"):
+        recert.certify(source, inputs() + 1, samples=100, noise=NOISE, seed=3)
+
+
+def test_memory_that_runs_out_again_while_a_smaller_lane_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = linear_model(), []
+
+    def tiring(batch: Tensor) -> Tensor:
+        calls.append(len(batch))
+        if len(calls) > 5 and len(batch) > 8:
+            raise MemoryError
+        return model(batch)
+
+    sampler = Sampler(tiring, inputs(), noise=NOISE, seed=3, batch_size=32)
+    made = sampler._new_lane
+
+    def short_of_memory() -> object:
+        if sampler.batch_size > 8:
+            raise MemoryError
+        return made()
+
+    monkeypatch.setattr(sampler, "_new_lane", short_of_memory)
+    votes = [drawn.votes for drawn in collect(sampler, estimation(5, 37), "test")]
+    assert np.array_equal(votes, draw(model, inputs(), estimation(5, 37), batch_size=32))
+    assert sampler.batch_size == 8

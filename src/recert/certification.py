@@ -147,12 +147,14 @@ def certify(
         position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
         works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
         with cache.writing() as writer:
-            for chunk in source.draw(works, "certifying", progress):
-                first = chunk.work.samples[chunk.start]
-                writer.add(
-                    source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds
-                )
-            cache.record_numerics(source.numerics)
+            try:
+                for chunk in source.draw(works, "certifying", progress):
+                    first = chunk.work.samples[chunk.start]
+                    writer.add(
+                        source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds
+                    )
+            finally:  # memory may have run out and made batches smaller, whatever stopped the run
+                cache.record_numerics(source.numerics)
     return cache
 
 

@@ -48,3 +48,8 @@ class CorruptCache(RecertError):
 
 class StoreBusy(RecertError):
     """Another process is writing to this store: wait for it, or use another store."""
+
+
+def first_line(error: Exception) -> str:
+    """An error of someone else's code in one line."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0][:300]}"

@@ -6,7 +6,7 @@ the network; the votes of the proxy only make it strong. What a bad proxy costs 
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from recert.noise import Gaussian
 from recert.recertification import recertify
 from recert.sampling import ProgressCallback, open_source
 from recert.sampling.inputs import checked_inputs
-from recert.sampling.network import Model
+from recert.sampling.network import Model, Network
 
 USUAL_TRANSFER = 0.1
 """Forward passes of the network itself, relative to those of the proxy: enough for radii within 1 or 2% of certifying it directly."""
@@ -61,6 +61,7 @@ def certify_by_proxy(
     """The work of `certify(..., proxy=...)`; `transfer` is the mean number of the model's own passes per input."""
     images = checked_inputs(inputs)
     members = family_members(family, family_size, images)
+    Network(model, device)  # so that a model that cannot be certified is refused before the proxy has drawn
     stand_in, name = proxy_of(model, proxy, images, noise, seed)
     cache = certify(
         stand_in, images, noise=noise, samples=samples, alpha=alpha / members, seed=seed, store=store, progress=progress,
@@ -75,8 +76,12 @@ def certify_by_proxy(
     certificates = recertify(
         source, images, cache, samples=transfer, alpha=alpha, family=family, family_size=family_size, progress=progress
     )
-    about = replace(certificates.settings, proxy={"made by": name, **cache.manifest.model.__dict__})
-    return ProxyCertification(replace(certificates, settings=about), cache, name)
+    drawn = cache.certificates
+    about = {
+        "made by": name, "passes per input": f"{drawn.mean_forward_passes:.0f}", "seconds": f"{drawn.seconds.sum():.3g}",
+        **asdict(cache.manifest.model),
+    }  # fmt: skip
+    return ProxyCertification(replace(certificates, settings=replace(certificates.settings, proxy=about)), cache, name)
 
 
 def proxy_of(
@@ -84,19 +89,18 @@ def proxy_of(
 ) -> tuple[nn.Module, str]:
     """The network that draws the many votes, and what to call it.
 
-    Quantisation is calibrated on the inputs themselves under noise of its own stream, which no vote sees.
+    Quantisation is calibrated on the inputs themselves under noise of its own stream, which no vote sees. So other inputs
+    make another proxy; pass one that was calibrated on training data, as the command line does, to extend or merge stores.
     """
     if isinstance(proxy, nn.Module):
-        return proxy, type(proxy).__name__
+        return proxy, getattr(proxy, "_made_by", type(proxy).__name__)
     if not isinstance(model, nn.Module):
         raise ValueError(f"expected a torch module with proxy={proxy!r}, got a function; pass the proxy as a model")
     if isinstance(model, PreparedModel):
         chosen = model.inference
         if proxy in NUMERICS:
-            return prepare(
-                model.network, numerics=proxy, channels_last=chosen.channels_last, compile=chosen.compiled
-            ), f"{proxy}, {chosen}"
+            made = prepare(model.network, numerics=proxy, channels_last=chosen.channels_last, compile=chosen.compiled)
+            return made, str(made.inference)
         model = model.network
     calibration = Calibration(inputs[:CALIBRATION_INPUTS], noise=noise, seed=seed)
-    made = approximate(model, proxy, calibration=calibration, example_input=inputs[:2])
-    return made.model, proxy
+    return approximate(model, proxy, calibration=calibration, example_input=inputs[:2]).model, proxy

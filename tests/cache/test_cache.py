@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import recert
 from recert import Cache, Gaussian
-from recert.cache import writer
+from recert.cache import parts, writer
 from recert.cache.directory import Directory
 from recert.errors import ContextMismatch, CorruptCache, IncompleteCache, StoreBusy, UnknownInputs
 from recert.noise import Stream
@@ -186,6 +186,67 @@ def test_an_interrupted_run_keeps_what_it_drew_and_continues(tmp_path: Path, sma
     assert all_votes(cache) == all_votes(recert.certify(network(), inputs(), **OPTIONS))
 
 
+def test_what_an_interrupted_run_drew_with_is_recorded(tmp_path: Path) -> None:
+    """And the same call continues it, although the smaller batches of the last run made its numerics mixed."""
+    wanted = recert.certify(network(), inputs(), **OPTIONS).manifest
+    cache = Cache.continue_or_create(wanted, tmp_path, wanted.inputs, allow_numerics=False)
+
+    def stop_in_the_middle() -> None:
+        with cache.writing() as part:
+            part.add(wanted.inputs[0], Stream.SELECTION, 0, np.zeros(20, dtype=np.uint8), 0.1)
+            cache.record_numerics({**wanted.numerics, "batch_size": "16"})
+            raise Stop
+
+    with pytest.raises(Stop):
+        stop_in_the_middle()
+    interrupted = Cache.open(tmp_path)
+    assert interrupted.manifest.numerics["batch_size"] == "32, 16"
+    assert interrupted.manifest.parts == tuple(file.name for file in tmp_path.glob("part-*"))
+    finished = recert.certify(network(), inputs(), **OPTIONS, store=tmp_path)
+    assert finished.verify() == []
+    assert "mixed numerics (batch_size)" in finished.certificates.guarantee
+    with pytest.raises(ContextMismatch, match=r"numerics\.batch_size = 32, 16, but here it is 8"):
+        recert.certify(network(), inputs(), **{**OPTIONS, "batch_size": 8}, store=tmp_path)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_parts_that_contradict_each_other_are_refused(tmp_path: Path, reverse: bool) -> None:
+    """Votes in another order have the same counts. A part that says the same votes once more does no harm."""
+    cache = recert.certify(network(), inputs(2), **OPTIONS, store=tmp_path)
+    (genuine,) = cache.part_names()
+    for seconds in range(1, 9):  # another hash each, so that the stray comes before and after in the alphabet
+        rows = [
+            replace(row, seconds=float(seconds), votes=np.flip(row.votes) if reverse else row.votes)  # type: ignore[arg-type]
+            for row in cache.part(genuine)[1]
+        ]
+        name, data = parts.encode(rows, 3, cache.manifest.context)
+        (tmp_path / name).write_bytes(data)
+        if reverse:
+            message = f"{genuine} and {name} hold different votes for input {rows[0].digest[:12]}"
+            with pytest.raises(CorruptCache, match=message):
+                Cache.open(tmp_path)
+            assert len(cache.verify()) == 1
+            assert message in cache.verify()[0]
+        else:
+            assert all_votes(Cache.open(tmp_path)) == all_votes(cache)
+            assert cache.verify() == []
+        (tmp_path / name).unlink()
+
+
+def test_a_part_that_overlaps_another_or_itself_is_refused(tmp_path: Path) -> None:
+    cache = recert.certify(network(), inputs(1), **OPTIONS, store=tmp_path)
+    (genuine,) = cache.part_names()
+    row = cache.part(genuine)[1][1]
+    assert row.votes is not None
+    late = replace(row, start=10, seconds=7.0)
+    for rows, holder in (([late], genuine), ([replace(row, start=900)] * 2, None)):
+        name, data = parts.encode(rows, 3, cache.manifest.context)
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(CorruptCache, match=f"{name} holds votes of input .* that {holder or name} holds too"):
+            Cache.open(tmp_path)
+        (tmp_path / name).unlink()
+
+
 def damaged_part(tmp_path: Path) -> Path:
     recert.certify(network(), inputs(), **OPTIONS, store=tmp_path)
     return next(tmp_path.glob("part-*.parquet"))
@@ -231,8 +292,6 @@ def test_a_bad_manifest_is_refused(tmp_path: Path, change: object, message: str)
 
 
 def test_counts_that_do_not_match_the_votes_are_found(tmp_path: Path) -> None:
-    from recert.cache import parts
-
     cache = recert.certify(network(), inputs(1), **OPTIONS, store=tmp_path)
     old = next(tmp_path.glob("part-*"))
     context = cache.manifest.context

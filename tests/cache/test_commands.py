@@ -108,6 +108,20 @@ def test_audit(runs: Path, tmp_path: Path) -> None:
     assert "4 inputs of the cache are not in this data" in part.stderr
 
 
+def test_audit_of_votes_that_were_computed_otherwise(tmp_path: Path) -> None:
+    few = [*SMALL[:-1], "2"]
+    otherwise = ["--numerics", "bf16", "--no-channels-last"]
+    made = recert("certify", *few, *otherwise, "--samples", "200", "--store", str(tmp_path / "run"))
+    assert made.returncode == 0, made.stderr
+    plain = recert("cache", "audit", str(tmp_path / "run"), *few)
+    assert plain.returncode == 1
+    assert "the cache was made with model" in plain.stderr
+    audit = recert("cache", "audit", str(tmp_path / "run"), *few, *otherwise, "--detect", "0.1", "-f", "json")
+    assert audit.returncode == 0, audit.stderr
+    facts = json.loads(audit.stdout)[0]
+    assert (facts["verdict"], facts["other numerics"]) == ("genuine", [])
+
+
 def test_audit_of_a_forged_cache(runs: Path, tmp_path: Path) -> None:
     import shutil
 

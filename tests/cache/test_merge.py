@@ -10,7 +10,7 @@ import pytest
 
 import recert
 from recert import Cache, Gaussian
-from recert.cache import merge, merging, writer
+from recert.cache import limits, merge, merging, writer
 from recert.cache.directory import Directory
 from recert.cache.manifest import Manifest
 from recert.errors import ContextMismatch, CorruptCache, StoreBusy
@@ -194,6 +194,17 @@ def test_parts_of_something_else_at_a_url_are_not_taken_up(shards: list[Path]) -
         merge("memory://merged/other", shards)
     with pytest.raises(FileNotFoundError):
         Cache.open("memory://merged/other")
+
+
+def test_many_long_names_are_joined_as_far_as_there_is_room(tmp_path: Path) -> None:
+    manifest = make(tmp_path, slice(0, 1)).manifest
+    names = [{"model": "small, wide", "data": f"{i:03}" + "x" * 90} for i in range(100)]
+    whole = merging.merged([replace(manifest, names=each) for each in names], allow_numerics=False)
+    assert whole.names["model"] == "small, wide"
+    assert whole.names["data"].startswith(f"{names[0]['data']}, {names[1]['data']}, ")
+    assert whole.names["data"].endswith("...")
+    kinds = [replace(manifest, names={f"{i}-{j}": "x" for j in range(60)}) for i in range(2)]
+    assert len(merging.merged(kinds, allow_numerics=False).names) == limits.ENTRIES
 
 
 def test_looks_keep_how_often_each_number_was_looked_at() -> None:

@@ -17,11 +17,16 @@ from tests.faults.undisturbed import OPTIONS, stored_votes, votes
 ROOT = Path(__file__).parent.parent.parent
 
 
+def hear_interrupts() -> None:
+    """A shell lets commands in its background ignore Ctrl-C, and they hand that on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(store: Path, engine: str = "local") -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.faults.certify_program", str(store), engine],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}, preexec_fn=hear_interrupts,
     )  # fmt: skip
 
 
@@ -105,12 +110,14 @@ def test_ctrl_c_at_the_command_line_on_ray(tmp_path: Path) -> None:
         "--count",
         "60",
         "--samples",
-        "60000",
+        "20000",
         "--store",
         str(store),
     ]
     ray = ["--engine", "ray", "--workers", "2"]
-    running = subprocess.Popen([sys.executable, "-m", "recert", *call, *ray], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "recert", *call, *ray], stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+    )
     wait_for_parts(store, running)
     running.send_signal(signal.SIGINT)
     _, errors = running.communicate()

@@ -64,6 +64,23 @@ def test_the_page_says_what_holds_and_for_whom(make_result: MakeResult) -> None:
     assert "there is none to state, because no result of --method scratch" in words
 
 
+def test_a_certification_by_proxy_is_no_re_certification(make_result: MakeResult) -> None:
+    costs = {"passes per input": "20500", "seconds": "3.21"}
+    proxied = make_result("ours", method="auto", alpha=0.002, proxy={"made by": "int8", **costs})
+    small = make_result("small", seed=1, method="scratch", alpha=0.002, passes=10)
+    words = " ".join(Elements(render_page(align([proxied, small]), RADII)).text.split())
+    passes = f"{proxied.certificates.mean_forward_passes:.0f}"
+    assert (
+        f"{passes} own forward passes per input, and 20,500 passes of a faster network (int8); 10.0 + 3.2 seconds in all" in words
+    )  # fmt: skip
+    assert "ours was certified on 40 inputs" in words
+    assert "re-certified" not in words
+    assert "× as many" not in words
+    assert "ours is drawn at its own passes: those of the faster network come on top." in words
+    bare = render_page([make_result("r", method="auto", proxy={"made by": "int8"})], RADII)
+    assert "own forward passes per input, and those of a faster network (int8)" in bare
+
+
 def test_ids_are_unique_and_references_lead_somewhere(make_result: MakeResult) -> None:
     page = Elements(
         render_page(align([make_result("a"), make_result("b", method="auto"), make_result("c", method="auto")]), RADII)
@@ -87,6 +104,7 @@ def hostile(make_result: MakeResult) -> list[Result]:
         "certificate": HOSTILE,
         "model": {HOSTILE: HOSTILE, "weights": HOSTILE},
         "numerics": {HOSTILE: HOSTILE},
+        "proxy": {"made by": HOSTILE},
     }
     results = [make_result(HOSTILE), make_result(HOSTILE + "2", method="auto")]
     return [
@@ -104,7 +122,8 @@ def hostile(make_result: MakeResult) -> list[Result]:
 
 
 def test_no_text_of_a_result_becomes_markup(make_result: MakeResult) -> None:
-    tame = Elements(render_page([make_result("a"), make_result("b", method="auto")], RADII))
+    proxy = {"made by": "int8"}
+    tame = Elements(render_page([make_result("a", proxy=proxy), make_result("b", method="auto", proxy=proxy)], RADII))
     page = render_page(hostile(make_result), RADII)
     wild = Elements(page)
     assert wild.names == tame.names

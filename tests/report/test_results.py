@@ -96,9 +96,30 @@ def test_foreign_and_damaged_files_are_refused(make_result: MakeResult, tmp_path
     (tmp_path / "log.tsv").write_text("idx\tlabel\n")
     with pytest.raises(NotAResult, match=r"keep no settings; write \.parquet"):
         read_result(tmp_path / "log.tsv")
-    write_result(make_result("p", method="predict"), tmp_path / "p.parquet")
+
+
+def test_predictions_are_refused_as_such(tmp_path: Path) -> None:
+    votes = (np.random.default_rng(0).random((4, 100)) < 0.9).astype(np.int64)
+    predicted = recert.predict(StoredVotes(votes, classes=2), None, noise=Gaussian(0.25), samples=100)
+    predicted.to_parquet(tmp_path / "p.parquet")
     with pytest.raises(NotAResult, match="predictions, which have no radius"):
         read_result(tmp_path / "p.parquet")
+
+
+@pytest.mark.parametrize(
+    "proxy", ["int8", {}, {"x": "y"}, {"made by": 5}, {"made by": "int8", "passes per input": "many"},
+              {"made by": "int8", "seconds": "inf"}],
+)  # fmt: skip
+def test_a_proxy_that_cannot_be_shown_is_refused(make_result: MakeResult, tmp_path: Path, proxy: object) -> None:
+    write_result(make_result("r", 3, proxy=proxy), tmp_path / "r.parquet")
+    with pytest.raises(NotAResult, match="damaged or of another version"):
+        read_result(tmp_path / "r.parquet")
+
+
+def test_a_proxy_is_read_as_it_was_written(make_result: MakeResult, tmp_path: Path) -> None:
+    for proxy in (None, {"made by": "int8"}, {"made by": "int8", "passes per input": "20500", "seconds": "1.2e+03"}):
+        write_result(make_result("r", 3, proxy=proxy), tmp_path / "r.parquet")
+        assert read_result(tmp_path / "r.parquet").certificates.settings.proxy == proxy
 
 
 def test_notes_of_the_wrong_kind_are_refused(make_result: MakeResult, tmp_path: Path) -> None:

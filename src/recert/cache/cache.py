@@ -51,7 +51,7 @@ class Cache:
             raise CorruptCache(
                 f"{directory} lacks {missing[0]}; restore it, or remove it from {MANIFEST} and certify again"
             )
-        for name in filter(parts.is_part, names):
+        for name in _sealed_first(cache.manifest, names):
             cache._table.add(cache._table.read(name), name)
         return cache
 
@@ -98,7 +98,7 @@ class Cache:
 
     @contextmanager
     def writing(self) -> Iterator[PartWriter]:
-        """A writer for new votes. What was drawn is kept even if drawing fails; at the end the cache is sealed."""
+        """A writer for new votes. What was drawn, and how, is kept even if drawing fails; at the end the cache is sealed."""
         if self._directory is None:
             writer = PartWriter(self.manifest.classes, lambda rows: self._table.add(rows, None))
             yield writer
@@ -110,7 +110,7 @@ class Cache:
             yield writer
         finally:
             writer.flush()
-        self._write_manifest()
+            self._write_manifest()  # also of a run that failed: it says what the votes were drawn with
 
     def record_numerics(self, numerics: dict[str, str]) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
@@ -222,7 +222,7 @@ class Cache:
         except (FileNotFoundError, CorruptCache) as error:
             return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
         problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
-        for name in filter(parts.is_part, names):
+        for name in _sealed_first(cache.manifest, names):
             try:
                 cache._table.add(cache._table.read(name), name)
             except CorruptCache as error:
@@ -247,6 +247,12 @@ class Cache:
 
 def _read_manifest(directory: Directory) -> Manifest:
     return Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES))
+
+
+def _sealed_first(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """Parts in the order they are taken up: others must agree with those that the manifest names."""
+    sealed = set(manifest.parts)
+    return sorted(filter(parts.is_part, names), key=lambda name: (name not in sealed, name))
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:

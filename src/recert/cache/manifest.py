@@ -92,7 +92,7 @@ class Manifest:
         ):
             if ours != theirs:
                 raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), remedy)
-        for name in differing_numerics(self.numerics, other.numerics):
+        for name in _new_numerics(self.numerics, other.numerics):
             if not allow_numerics:
                 raise ContextMismatch(
                     f"numerics.{name}",
@@ -137,6 +137,22 @@ def mixed_numerics(before: dict[str, str], now: dict[str, str]) -> dict[str, str
 def differing_numerics(before: dict[str, str], now: dict[str, str]) -> list[str]:
     """Names of the numerics that are not the same."""
     return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+
+
+def _new_numerics(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names of the numerics that are not among those recorded.
+
+    When memory runs out batches get smaller, and a store is mixed; it is continued with any size that it has seen.
+
+    >>> _new_numerics({"batch_size": "64, 32"}, {"batch_size": "64"}), _new_numerics({"batch_size": "64"}, {"batch_size": "32"})
+    ([], ['batch_size'])
+    """
+    known = {name: set(value.split(", ")) for name, value in before.items()}
+    return [
+        name
+        for name in differing_numerics(before, now)
+        if name not in now or not set(now[name].split(", ")) <= known.get(name, set())
+    ]
 
 
 def short(digest: str) -> str:

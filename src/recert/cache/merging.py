@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recert.cache import parts
+from recert.cache import limits, parts
 from recert.cache.cache import Cache
 from recert.cache.directory import Directory, flush_directory
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
@@ -80,11 +80,20 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             alpha=min(whole.alpha, other.alpha),
             family=max(whole.family, other.family),
             numerics=mixed_numerics(whole.numerics, other.numerics),
-            names=mixed_numerics(whole.names, other.names),
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
         )
-    return replace(whole, family=max(whole.family, len(whole.inputs)) if whole.family > 1 else 1, parts=())
+    family = max(whole.family, len(whole.inputs)) if whole.family > 1 else 1
+    return replace(whole, family=family, names=_all_names(manifests), parts=())
+
+
+def _all_names(manifests: Sequence[Manifest]) -> dict[str, str]:
+    """Every name once, as far as there is room: names are for people, and no merge fails for them."""
+    kinds = list(dict.fromkeys(kind for m in manifests for kind in m.names))[: limits.ENTRIES]
+    joined = {kind: ", ".join(dict.fromkeys(m.names[kind] for m in manifests if kind in m.names)) for kind in kinds}
+    return {
+        kind: text if len(text) <= limits.TEXT else f"{text[: limits.TEXT - 3]}..." for kind, text in joined.items()
+    }
 
 
 def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:

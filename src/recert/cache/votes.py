@@ -2,7 +2,6 @@
 
 import bisect
 import functools
-import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,20 +28,15 @@ class VoteTable:
         self._part = functools.lru_cache(maxsize=2)(self._read_part)
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
-        """Take rows up; those of a stored part keep their votes on disk."""
+        """Take rows up; those of a stored part keep their votes on disk. Rows that are here already must agree."""
         for row in rows:
             slot = self._rows[row.digest, row.stream]
             at = bisect.bisect_left(slot, row.start, key=lambda entry: entry[0].start)
-            following = slot[at][0] if at < len(slot) else None
-            if following is not None and (row.start, row.length) == (following.start, following.length):
-                if not np.array_equal(following.counts, row.counts):
-                    raise CorruptCache(
-                        f"{part} and another part hold different votes for input {row.digest[:12]}; remove one"
-                    )
-                continue
-            beside = [slot[at - 1][0]] if at else []
-            _check_no_overlap([*beside, row, *([] if following is None else [following])], part)
-            slot.insert(at, (row if part is None else replace(row, votes=None), part))
+            beside = [entry for entry in slot[max(0, at - 1) : at + 1] if _overlap(entry[0], row)]
+            for known, holder in beside:
+                self._check_same(known, holder, row, part)
+            if not beside:
+                slot.insert(at, (row if part is None else replace(row, votes=None), part))
 
     def read(self, part: str) -> list[parts.Row]:
         """The rows of a stored part, votes and all."""
@@ -94,6 +88,20 @@ class VoteTable:
         """Time spent on the votes of an input."""
         return sum(row.seconds for stream in Stream for row, _ in self._rows.get((digest, stream), []))
 
+    def _check_same(self, known: parts.Row, holder: str | None, row: parts.Row, part: str | None) -> None:
+        """Two parts may hold the same row, after a run that was cut short: then with the same votes."""
+        about = f"input {row.digest[:12]} ({row.stream.name.lower()}, samples {row.start} to {row.end - 1})"
+        if holder == part or (known.start, known.length) != (row.start, row.length):
+            raise CorruptCache(f"{_named(part)} holds votes of {about} that {_named(holder)} holds too; remove one")
+        votes = known.votes if holder is None else self._part(holder)[row.digest, row.stream, row.start]
+        assert votes is not None
+        assert row.votes is not None
+        if not np.array_equal(votes, row.votes):
+            raise CorruptCache(
+                f"{_named(holder)} and {_named(part)} hold different votes for {about}; remove the one that does not belong "
+                "here, then run recert cache audit"
+            )
+
     def _require(self, digest: str, stream: Stream, samples: int) -> None:
         gaps = self.missing(digest, stream, samples)
         if gaps:
@@ -106,10 +114,9 @@ class VoteTable:
         return {(row.digest, row.stream, row.start): row.votes for row in self.read(name)}
 
 
-def _check_no_overlap(rows: list[parts.Row], part: str | None) -> None:
-    for before, after in itertools.pairwise(rows):
-        if before.end > after.start:
-            raise CorruptCache(
-                f"{part or 'a part'} holds samples {after.start} to {before.end} of input {after.digest[:12]} "
-                "that another part holds too; delete one of them"
-            )
+def _overlap(one: parts.Row, other: parts.Row) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _named(part: str | None) -> str:
+    return part or "this cache"

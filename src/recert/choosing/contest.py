@@ -1,7 +1,7 @@
 """The contest: a first lap for all, then the finals in order of cost, until one candidate reaches the target."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -82,7 +82,9 @@ class Contest:
             source=runner.source, positions=self.positions, cache=self.cache, samples=self.samples, alpha=self._alpha(finalist),
             certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims, progress=self.progress,
         )  # fmt: skip
-        return certified(task, runner, self._alpha(1)).take(self.rows)
+        found = certified(task, runner, self._alpha(1)).take(self.rows)
+        # What is reported was chosen among finalists: its error is that of all of them together.
+        return replace(found, settings=replace(found.settings, error=self.alpha / self.claims))
 
     @cached_property
     def base(self) -> float:

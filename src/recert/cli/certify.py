@@ -99,8 +99,10 @@ def certify(
         raise ValueError(
             "expected --engine local with --proxy, got ray; certify the proxy there, then run recert recertify"
         )
-    if proxy is not None and runtime is o.Runtime.ONNXRUNTIME:
+    if proxy is not None and (runtime is o.Runtime.ONNXRUNTIME or proxy.startswith("int8")):
+        # Calibrated on training data: the same proxy for other inputs and shards.
         stand_in = approximated(network, proxy, data, dataset, smoothing, seed).model
+        stand_in._made_by = proxy  # type: ignore[assignment]
     network = prepared(
         network,
         dataset.inputs,
@@ -132,7 +134,8 @@ def certify(
     result = certified.certificates
     show([summary(model, result, dataset.labels, at)], format)
     say(
-        f"{result.guarantee}\nEvery vote is kept in {store}; re-certify a changed model with: recert recertify --store {store} ..."
+        f"{result.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
+        f"re-certify a changed model with: recert recertify --store {store} ..."
     )
     finish(result, dataset.labels, dataset.indices, out, require)
 

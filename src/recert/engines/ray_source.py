@@ -51,6 +51,7 @@ class RaySource:
         self.input_shape = array.shape[1:]
         self.digests = [input_digest(x) for x in array]
         self.streams = frozenset(Stream)
+        self.noise, self.seed = noise, seed
         # Here and not by the workers, which do not have the source code of a class that was sent to them.
         self.identity = identify(model, identity)
         self._cluster = Cluster(address)

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from recert.engines.torch_settings import TorchSettings
+from recert.errors import first_line
 from recert.sampling import Drawn, Work, collect, open_source
 from recert.votes import Votes
 
@@ -60,7 +61,7 @@ class Worker:
                 model = model.to(options["device"])
             self._source = open_source(model, inputs, **options)
         except Exception as error:
-            return Refusal(_first_line(error), platform.node())
+            return Refusal(first_line(error), platform.node())
         self._numerics = self._source.numerics
         return Facts(self._source.classes, self._numerics, torch.backends.cpu.get_cpu_capability(), platform.node())
 
@@ -84,8 +85,4 @@ class Worker:
         try:
             return collect(self._source, [work], "drawing")[0]
         except Exception as error:
-            return _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0][:300]}"
+            return first_line(error)

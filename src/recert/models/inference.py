@@ -41,7 +41,7 @@ class PreparedModel(nn.Module):
         self.batch_sizes: dict[tuple[int, ...], int] = {}
         """The fastest batch for each shape of input, once it is found."""
         self._compiled: Callable[[Tensor], Any] | None = None
-        self.train(network.training)
+        self.training = network.training  # and nobody else's: a layer left in training mode is to be found
 
     def forward(self, batch: Tensor) -> Any:
         with self.precision():

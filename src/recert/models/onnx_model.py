@@ -22,6 +22,8 @@ class OnnxModel(nn.Module):
     from them on first use and left out of copies and pickles, which makes the module safe to copy and to send.
     """
 
+    not_identity = ("threads",)
+
     def __init__(self, data: bytes, threads: int | None = None) -> None:
         super().__init__()
         # onnxruntime would look for such weights in the current directory, and no digest would cover them.

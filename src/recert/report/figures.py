@@ -69,6 +69,7 @@ def _cost(axes: "Axes", results: Sequence[Result]) -> bool:
         members.sort(key=lambda i: costs[i])
         first = results[members[0]]
         label = first.name if not first.is_baseline else None if named_baseline else "from scratch"
+        label = f"{label} (own passes only)" if first.is_proxied else label
         named_baseline |= first.is_baseline
         keywords = styles[members[0]].keywords | ({"linestyle": "-"} if first.is_baseline else {})
         axes.plot([costs[i] for i in members], [radii[i] for i in members], label=label, **keywords)

@@ -27,8 +27,14 @@ class Gain:
 
 
 def gains(results: Sequence[Result]) -> list[Gain | None]:
-    """For each result its gain over the scratch results of the same model, noise, kind of certificate and alpha, if any reach."""
-    return [None if _is_scratch(result) else _gain(result, _baseline_of(result, results)) for result in results]
+    """For each result its gain over the scratch results of the same model, noise, kind of certificate and alpha, if any reach.
+
+    None for a certification by proxy: nobody had its votes before, and passes of two networks do not add up.
+    """
+    return [
+        None if _is_scratch(result) or result.is_proxied else _gain(result, _baseline_of(result, results))
+        for result in results
+    ]
 
 
 def gain_over(passes: float, radius: float, costs: Sequence[float], radii: Sequence[float]) -> Gain | None:
@@ -55,7 +61,7 @@ def context(result: Result) -> tuple[object, ...]:
 
 
 def _is_scratch(result: Result) -> bool:
-    return result.is_baseline or result.certificates.settings.method == "certify"
+    return (result.is_baseline or result.certificates.settings.method == "certify") and not result.is_proxied
 
 
 def _baseline_of(result: Result, results: Sequence[Result]) -> list[Result]:

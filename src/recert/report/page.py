@@ -16,7 +16,7 @@ from recert.report import charts, views
 from recert.report.gains import Gain, gains
 from recert.report.input_table import down, first_rows, packed_tables
 from recert.report.matching import Pictures
-from recert.report.results import Result
+from recert.report.results import PROXY_COSTS, Result
 from recert.report.summary import Summary, summarise
 from recert.report.thumbnails import Sprite
 from recert.version import __version__
@@ -34,6 +34,7 @@ class Panel:
     gain: Gain | None
     histograms: tuple[charts.Chart, ...]
     budget: str
+    cost: str
 
     @property
     def settings(self) -> Settings:
@@ -102,7 +103,20 @@ def _environment() -> Environment:
 def _panel(result: Result, look: charts.Look, gain: Gain | None, *, radii: Sequence[float]) -> Panel:
     made = (views.bound_histogram(result), views.flip_histogram(result), views.cost_histogram(result))
     histograms = tuple(chart for chart in made if chart is not None)
-    return Panel(result, summarise(result, radii), look, gain, histograms, _budget(result))
+    summary = summarise(result, radii)
+    return Panel(result, summary, look, gain, histograms, _budget(result), _cost(result, summary, gain))
+
+
+def _cost(result: Result, summary: Summary, gain: Gain | None) -> str:
+    """What stands below the number of forward passes."""
+    proxy = result.certificates.settings.proxy
+    if proxy is not None:
+        passes, seconds = (float(proxy[name]) if name in proxy else None for name in PROXY_COSTS)
+        text = f"{summary.passes:,.0f} own forward passes per input, and "
+        text += "those" if passes is None else f"{passes:,.0f} passes"
+        text += f" of a faster network ({proxy['made by']})"
+        return text if seconds is None else f"{text}; {summary.seconds:.1f} + {seconds:.1f} seconds in all"
+    return f"{summary.seconds:.1f} seconds in all" if gain is None else f"from scratch: {gain} as many"
 
 
 def _budget(result: Result) -> str:

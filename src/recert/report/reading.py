@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from recert.certificates import Certificates, Outcome, Settings
 from recert.errors import RecertError
-from recert.report.results import NOTES, Ints, Result
+from recert.report.results import NOTES, PROXY_COSTS, Ints, Result
 
 
 class NotAResult(RecertError):
@@ -36,12 +36,12 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         raise NotAResult(_refusal(where, "a table of something else"))
     try:
         settings, notes = _settings(metadata[b"recert"]), _notes(metadata.get(NOTES))
+        if settings.method == "predict":  # before its rows are checked: bounds are missing there
+            raise NotAResult(_refusal(where, "predictions, which have no radius"))
         certificates = _certificates(table, settings)
         labels, positions = (_integers(table, name) for name in ("label", "position"))
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise NotAResult(_refusal(where, f"one that is damaged or of another version ({_brief(error)})")) from error
-    if settings.method == "predict":
-        raise NotAResult(_refusal(where, "predictions, which have no radius"))
     if not len(certificates):
         raise NotAResult(_refusal(where, "one without a single input"))
     return Result(notes.get("name") or where.stem, certificates, labels, positions, notes.get("command"))
@@ -78,9 +78,15 @@ def _settings(data: bytes) -> Settings:
     for name in ("alpha", "error", "seed", "samples", "selection_samples", "family"):
         if not isinstance(getattr(settings, name), int | float):
             raise TypeError(f"{name} is not a number")
-    for texts in (settings.model, settings.numerics, settings.cache_numerics or {}):
+    proxy = {} if settings.proxy is None else settings.proxy
+    for texts in (settings.model, settings.numerics, settings.cache_numerics or {}, proxy):
         if not all(isinstance(text, str) for text in _mapping(texts).values()):
             raise TypeError("an identity is not a text")
+    if settings.proxy is not None and "made by" not in proxy:
+        raise ValueError("the proxy is not named")
+    for name in PROXY_COSTS:
+        if not np.isfinite(float(proxy.get(name, 0))):
+            raise ValueError(f"{name} of the proxy is not a number")
     return settings
 
 

@@ -15,6 +15,8 @@ from recert.certificates import Certificates
 Ints = NDArray[np.int64]
 NOTES = b"recert.report"
 BASELINES = ("scratch", "scratch-cached")
+PROXY_COSTS = ("passes per input", "seconds")
+"""What the votes of a proxy cost, where a certification by proxy says it: texts that are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +33,11 @@ class Result:
     def is_baseline(self) -> bool:
         """Whether it stands for what certifying without a cache costs."""
         return self.certificates.settings.method in BASELINES
+
+    @property
+    def is_proxied(self) -> bool:
+        """Whether a faster network drew most votes: its passes are not among those of the certificates."""
+        return self.certificates.settings.proxy is not None
 
     def take(self, rows: Ints) -> "Result":
         """The same in another order of inputs."""

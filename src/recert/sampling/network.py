@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from recert.errors import UnusableModel
 from recert.models.digest import numerics
 from recert.models.inference import PreparedModel
+from recert.models.onnx_model import OnnxModel
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -42,6 +44,8 @@ class Network:
         with self.model.precision() if isinstance(self.model, PreparedModel) else nullcontext():
             described = numerics(self.device, self.dtype, batch_size)
         described["memory_format"] = "channels-last" if self.channels_last else "contiguous"
+        if isinstance(self.model, nn.Module) and any(isinstance(module, OnnxModel) for module in self.model.modules()):
+            described["onnxruntime"] = version("onnxruntime")
         described["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
         return described
 

@@ -22,6 +22,9 @@ class RememberingSource:
         self.digests = source.digests
         self.input_shape = source.input_shape
         self.streams = source.streams
+        for known in ("noise", "seed"):
+            if hasattr(source, known):
+                setattr(self, known, getattr(source, known))
 
     @property
     def numerics(self) -> dict[str, str]:

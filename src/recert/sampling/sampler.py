@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from recert.errors import UnusableInputs, UnusableModel
+from recert.errors import UnusableInputs, UnusableModel, first_line
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
 from recert.noise import Gaussian, Stream, input_digest, noise_key
@@ -42,7 +42,7 @@ class Sampler:
     ) -> None:
         self.inputs = checked_inputs(inputs)
         self.input_shape = self.inputs.shape[1:]
-        self.noise = noise
+        self.noise, self.seed = noise, seed
         self.streams = frozenset(Stream)
         self.digests = [input_digest(x) for x in self.inputs]
         self._keys = np.array([noise_key(seed, digest) for digest in self.digests], dtype=np.uint64)
@@ -92,12 +92,12 @@ class Sampler:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; `failed` says which raise."""
         try:
             votes, seconds = self._results(parts)
-        except UnusableModel:
+        except (UnusableModel, torch.AcceleratorError):  # a device that has failed fails for every input
             raise
         except Exception as error:
             alone = [replace(piece, batch_start=0) for piece in batch]
             if len(batch) == 1:
-                failed[batch[0].work.position] = _first_line(error)
+                failed[batch[0].work.position] = first_line(error)
                 return
             for piece in (piece for piece in alone if piece.work.position not in failed):
                 yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
@@ -136,7 +136,14 @@ class Sampler:
 
     def _halve(self, error: Exception) -> None:
         self._smaller(error)
-        self._lane = self._new_lane()
+        while True:
+            try:
+                self._lane = self._new_lane()
+                return
+            except Exception as again:
+                if not out_of_memory(again):
+                    raise
+                self._smaller(again)
 
     def _smaller(self, error: Exception) -> None:
         if self.batch_size == 1:
@@ -190,10 +197,6 @@ class _Pending:
     rows: NoisyRows
     batch_size: int
     ticket: Ticket
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no message'])[0][:300]}"
 
 
 def _raising(error: Exception) -> Ticket:

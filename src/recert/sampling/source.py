@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert.noise import Gaussian
+from recert.noise import Gaussian, input_digest
+from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 from recert.sampling.sampler import Sampler
 from recert.sampling.stored import StoredVotes
@@ -35,12 +36,25 @@ def open_source(
             raise ValueError("expected inputs=None with StoredVotes, got inputs; stored votes are known by their row")
         return model.with_classes(classes)
     if isinstance(model, VoteSource):
+        _check_source(model, inputs, noise, seed)
         return model
     if not callable(model):
         raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
     return Sampler(
         model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes, identity=identity
     )
+
+
+def _check_source(source: VoteSource, inputs: Any, noise: Gaussian, seed: int) -> None:
+    """A source draws what it was made for, whatever it is asked to be about."""
+    for name, asked in (("noise", noise), ("seed", seed)):
+        known = getattr(source, name, asked)
+        if known != asked:
+            raise ValueError(f"expected a source of votes with {name} = {asked}, got one with {known}; make it anew")
+    if inputs is not None and [input_digest(x) for x in checked_inputs(inputs)] != source.digests:
+        raise ValueError(
+            "expected the inputs that the source of votes was made with, got others; make it anew for these"
+        )
 
 
 @dataclass(frozen=True)

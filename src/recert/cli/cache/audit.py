@@ -40,6 +40,10 @@ def audit(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
+    numerics: o.UseNumerics = None,
+    channels_last: o.ChannelsLast = True,
+    compile: o.Compile = False,
+    runtime: o.UseRuntime = o.Runtime.TORCH,
     batch_size: o.BatchSize = None,
     format: o.OutputFormat = o.Format.TABLE,
     trust: o.Trust = False,
@@ -49,12 +53,19 @@ def audit(
     import recert
     from recert.auditing import Verdict
     from recert.auditing.result import LIMITS
-    from recert.cli.loading import load_inputs, load_network
+    from recert.cli.loading import load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
 
     cache = recert.Cache.open(store)
     dataset = _cached(load_inputs(data, split=split, every=every, count=count), cache)
-    network = load_network(model, device=device, trust=trust)
+    network = prepared(
+        load_network(model, device=device, trust=trust),
+        dataset.inputs,
+        numerics=numerics and numerics.value,
+        channels_last=channels_last,
+        compiled=compile,
+        runtime=runtime.value,
+    )
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
