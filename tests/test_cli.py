@@ -334,3 +334,31 @@ def test_debug_shows_the_traceback() -> None:
 def test_usage_errors_exit_with_2() -> None:
     assert recert("certify", "--nonsense").returncode == 2
     assert recert("certify", *SMALL, "--radii", "a,b").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (["predict", *SMALL, "--require", "acr>=0.4"], "predictions have no radius"),
+        (["certify", *SMALL, "--proxy-transfer", "50"], "expected --proxy with --proxy-transfer"),
+        (["certify", *SMALL, "--workers", "2"], "expected --engine ray with --workers"),
+        (["certify", *SMALL, "-o", "out.xlsx"], "ending in .parquet, .csv or .tsv"),
+        (["certify", *SMALL, "--runtime", "onnxruntime", "--compile"], "it decides these"),
+        (["certify", *SMALL, "--numerics", "tf32"], "a network on a CUDA device"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_any_work(call: list[str], words: str) -> None:
+    run = recert(*call)
+    assert run.returncode == 1
+    assert words in " ".join(run.stderr.split())
+    assert "certifying" not in run.stderr
+
+
+def test_certify_by_proxy_says_what_both_networks_cost(tmp_path: Path) -> None:
+    call = ["certify", *SMALL, "--samples", "1000", "--store", str(tmp_path / "s"), "--proxy", "int8", "-f", "json"]
+    run = recert(*call)
+    assert run.returncode == 0, run.stderr
+    row = json.loads(run.stdout)[0]
+    assert 50 < row["passes per input"] < 200
+    assert row["proxy passes"] >= 1_000
+    assert "faster network (int8); the claim is about the model itself" in " ".join(run.stderr.split())

@@ -1,6 +1,7 @@
 """The cache: certify once, keep every vote, re-certify from the votes."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
@@ -42,18 +43,26 @@ class Cache:
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""
         directory = Directory(path)
-        names = directory.names()
-        if MANIFEST not in names:
-            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {len(names)} other files")
-        cache = cls(_read_manifest(directory), directory)
-        missing = sorted(set(cache.manifest.parts) - set(names))
+        cache, missing = cls._opened(directory)
         if missing:
             raise CorruptCache(
-                f"{directory} lacks {missing[0]}; restore it, or remove it from {MANIFEST} and certify again"
+                f"{directory} lacks {missing[0]}; restore it, or run the same certify again, which draws its votes anew"
             )
+        return cache
+
+    @classmethod
+    def _opened(cls, directory: Directory) -> tuple[Self, list[str]]:
+        """The cache without parts that are gone, and the names of these."""
+        names = directory.names()
+        if MANIFEST not in names:
+            there = f"{len(names)} other files" if names else "nothing there"
+            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
+        manifest = _read_manifest(directory)
+        missing = sorted(set(manifest.parts) - set(names))
+        cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
         for name in _sealed_first(cache.manifest, names):
             cache._table.add(cache._table.read(name), name)
-        return cache
+        return cache, missing
 
     @classmethod
     def continue_or_create(
@@ -64,8 +73,12 @@ class Cache:
             return cls(wanted, None, digests)
         directory = Directory(store)
         if MANIFEST in directory.names():
-            cache = cls.open(store)
+            cache, missing = cls._opened(directory)
             cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
+            if missing:
+                warnings.warn(
+                    f"{directory} lacks {len(missing)} of its parts; their votes are drawn again", stacklevel=3
+                )
             cache.manifest = cache.manifest.extended(wanted)
         elif any(map(parts.is_part, directory.names())):
             raise CorruptCache(

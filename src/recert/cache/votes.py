@@ -91,7 +91,8 @@ class VoteTable:
     def _check_same(self, known: parts.Row, holder: str | None, row: parts.Row, part: str | None) -> None:
         """Two parts may hold the same row, after a run that was cut short: then with the same votes."""
         about = f"input {row.digest[:12]} ({row.stream.name.lower()}, samples {row.start} to {row.end - 1})"
-        if holder == part or (known.start, known.length) != (row.start, row.length):
+        twice = part is not None and holder == part
+        if twice or (known.start, known.length) != (row.start, row.length):
             raise CorruptCache(f"{_named(part)} holds votes of {about} that {_named(holder)} holds too; remove one")
         votes = known.votes if holder is None else self._part(holder)[row.digest, row.stream, row.start]
         assert votes is not None

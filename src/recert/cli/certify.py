@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say, show, summary, write
-from recert.cli.requirements import check_forms, met
+from recert.cli.output import check_output, say, show, summary, write
+from recert.cli.requirements import check_forms, check_labels, met
 from recert.cli.shards import parse_shard, plain_name
 
 if TYPE_CHECKING:
@@ -81,6 +81,10 @@ def certify(
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
     at = o.parse_radii(radii)
     check_forms(require)
+    check_output(out)
+    o.check_engine(engine, workers, ray_address)
+    if proxy is None and proxy_transfer is not None:
+        raise ValueError("expected --proxy with --proxy-transfer, got none")
     mine = parse_shard(shard)
     import recert
     from recert.cli.loading import approximated, default_store, load_inputs, load_network, prepared
@@ -91,6 +95,7 @@ def certify(
     smoothing = parse_noise(noise)
     network = load_network(model, device=o.home(engine, device), trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
+    check_labels(require, dataset.labels)
     store = store or default_store(model, noise)
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)
@@ -165,7 +170,10 @@ def predict(
     trust: o.Trust = False,
     debug: o.Debug = False,
 ) -> None:
-    """Predict with the smoothed model, or abstain; no radius."""
+    """Predict with the smoothed model, or abstain; no radius. The predictions go to --out."""
+    check_forms(require, predictions=True)
+    check_output(out)
+    o.check_engine(engine, workers, ray_address)
     import recert
     from recert.cli.loading import load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
@@ -193,6 +201,7 @@ def predict(
     if dataset.labels is not None:
         row["smoothed accuracy"] = result.smoothed_accuracy(dataset.labels)
     show([row], format)
+    say(result.guarantee)
     finish(result, dataset.labels, dataset.indices, out, require)
 
 

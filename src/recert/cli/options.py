@@ -89,6 +89,12 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost,
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
+def check_engine(engine: Engine, workers: int | None, address: str | None) -> None:
+    """Refuse options of an engine that is not used."""
+    if engine is Engine.LOCAL and (workers is not None or address is not None):
+        raise ValueError("expected --engine ray with --workers or --ray-address, got local; add it, or leave them out")
+
+
 def home(engine: Engine, device: str) -> str:
     """Where the command itself holds the network. Workers of a cluster move it to their devices."""
     return "cpu" if engine is Engine.RAY else device

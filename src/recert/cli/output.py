@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None
         **{f"{word} at {r:g}": float(a) for r, a in zip(radii, accuracies, strict=True)},
         "abstained": result.abstention_rate,
         "passes per input": result.mean_forward_passes,
-        "seconds": float(result.seconds.sum()),
+        **({"proxy passes": float(result.settings.proxy["passes per input"])} if result.settings.proxy else {}),
+        "seconds": float(result.seconds.sum()) + float((result.settings.proxy or {}).get("seconds", 0.0)),
     }
 
 
@@ -69,12 +71,26 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         if "accuracy" in name or "certified" in name or name in ("abstained", "flips"):
             return f"{value:.1%}"
-        return f"{value:.1f}" if name in ("seconds",) else f"{value:,.0f}" if "passes" in name else f"{value:.4f}"
+        if "passes" in name:
+            return f"{value:,.0f}"
+        return f"{value:.1f}" if name == "seconds" else f"{_rounded_down(value):.4f}"
     return "-" if value is None else str(value)
+
+
+def _rounded_down(value: float) -> float:
+    """To four digits; what is shown is never more than what is claimed."""
+    return math.floor(value * 10_000) / 10_000 if math.isfinite(value) else value
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse a file that could not be written before any work is done for it."""
+    if path is not None and path.suffix not in (".parquet", ".csv", ".tsv"):
+        raise ValueError(f"expected an output file ending in .parquet, .csv or .tsv, got {path.name!r}")
 
 
 def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any) -> None:
     """Write a row per input, in the format that the file's name asks for. Parquet has all that a report needs."""
+    check_output(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         from recert.report import Result, write_result
@@ -83,12 +99,10 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
         write_result(Result(path.stem, result, labels, indices, command), path)
     elif path.suffix == ".csv":
         result.to_csv(path)
-    elif path.suffix == ".tsv":
+    else:
         if labels is None:
             raise ValueError(
                 "expected labels for the .tsv log, got data without labels; write .parquet or .csv instead"
             )
         result.to_tsv(path, labels, idx=indices)
-    else:
-        raise ValueError(f"expected an output file ending in .parquet, .csv or .tsv, got {path.name!r}")
     say(f"wrote {len(result)} rows to {path}")

@@ -7,8 +7,8 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import say, show, summary
-from recert.cli.requirements import check_forms
+from recert.cli.output import check_output, say, show, summary
+from recert.cli.requirements import check_forms, check_labels
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,7 +36,10 @@ def recertify(
         typer.Option(help="acr, accuracy:R or uniform: where the budget goes; acr for auto, series and paired."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
+        float | None,
+        typer.Option(
+            help="Total error probability; twice the cache's if not given. What is proved for irs is more: see its guarantee."
+        ),
     ] = None,
     reuse_threshold: Annotated[float, typer.Option(help="irs: above this cached bound, draw fresh noise.")] = 0.99,
     certificate: Annotated[
@@ -66,6 +69,8 @@ def recertify(
     """Certify a changed model from the cache of the original, for a fraction of the cost."""
     at = o.parse_radii(radii)
     check_forms(require)
+    check_output(out)
+    o.check_engine(engine, workers, ray_address)
     import recert
     from recert.cli.loading import approximated, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
@@ -73,6 +78,7 @@ def recertify(
 
     cache = recert.Cache.open(store)
     dataset = load_inputs(data, split=split, every=every, count=count)
+    check_labels(require, dataset.labels)
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return

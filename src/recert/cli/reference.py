@@ -11,7 +11,8 @@ INTRODUCTION = """# Command line
 Made from the commands themselves by `python -m recert.cli.reference > docs/cli.md`; a test keeps it in step.
 
 Data goes to stdout, progress and remarks to stderr. Exit codes: 0 done, 1 an error (one line; `--debug` shows the
-traceback), 2 wrong usage, 3 a `--require` that is not met, 130 interrupted (the store is kept, the same command continues).
+traceback), 2 an option that is unknown or of the wrong type, 3 a `--require` that is not met, no winner of `select`, or a cache
+that an audit does not find genuine, 130 interrupted (the store is kept, the same command continues).
 Every command is also reached by `python -m recert`.
 """
 
@@ -30,7 +31,8 @@ def _sections(command: Any, path: str) -> Iterator[str]:
         return
     yield f"\n## `{path}`\n\n{_plain(command.help)}\n\n"
     if command.epilog:
-        yield f"    {command.epilog.removeprefix('Example: ')}\n\n"
+        text = _plain(command.epilog)
+        yield f"    {text.removeprefix('Example: ')}\n\n" if "\n" not in text else f"{text}\n\n"
     rows = [_row(parameter) for parameter in command.params if parameter.name != "help"]
     if rows:
         yield "| option | default | meaning |\n|---|---|---|\n" + "".join(rows)
@@ -39,7 +41,7 @@ def _sections(command: Any, path: str) -> Iterator[str]:
 def _row(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     if parameter.param_type_name == "argument":
-        names = f"`{parameter.name.upper()}`"
+        names = f"`{parameter.metavar or parameter.name.upper()}`"
     default = "required" if parameter.required else parameter.default
     shown = "" if default in (None, (), []) else str(getattr(default, "value", default)).lower()
     return f"| {names} | {shown} | {_plain(getattr(parameter, 'help', ''))} |\n"

@@ -14,8 +14,11 @@ _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operato
 _FORM = re.compile(r"\s*(accuracy|acr|abstained|smoothed-accuracy)(?::([0-9.]+))?\s*(>=|<=|>|<)\s*([0-9.eE+-]+)\s*")
 
 
-def check_forms(requirements: list[str] | None) -> None:
-    """Refuse a requirement that cannot be read before any work is done for it."""
+_OF_PREDICTIONS = ("abstained", "smoothed-accuracy")
+
+
+def check_forms(requirements: list[str] | None, *, predictions: bool = False) -> None:
+    """Refuse a requirement that cannot be read, or that is not about predictions, before any work is done for it."""
     for requirement in requirements or ():
         match = _FORM.fullmatch(requirement)
         if match is None or (match[1] == "accuracy") != (match[2] is not None):
@@ -23,6 +26,17 @@ def check_forms(requirements: list[str] | None) -> None:
                 "expected a requirement like accuracy:0.5>=0.6, acr>=0.4, abstained<=0.1 or smoothed-accuracy>=0.7, "
                 f"got {requirement!r}"
             )
+        if predictions and match[1] not in _OF_PREDICTIONS:
+            raise ValueError(
+                f"expected a requirement about {' or '.join(_OF_PREDICTIONS)}, since predictions have no radius, got {requirement!r}"
+            )
+
+
+def check_labels(requirements: list[str] | None, labels: "NDArray[np.int64] | None") -> None:
+    """Refuse a requirement that needs labels where there are none."""
+    for requirement in requirements or ():
+        if labels is None and not requirement.strip().startswith("abstained"):
+            raise ValueError(f"expected labels to check {requirement!r}, got data without labels")
 
 
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:
@@ -31,8 +45,7 @@ def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | N
     match = _FORM.fullmatch(requirement)
     assert match is not None
     metric, radius, comparison, limit = match.groups()
-    if labels is None and metric != "abstained":
-        raise ValueError(f"expected labels to check {requirement!r}, got data without labels")
+    check_labels([requirement], labels)
     if metric == "accuracy":
         value = float(result.certified_accuracy(labels, float(radius)))  # type: ignore[arg-type]
     elif metric == "acr":
