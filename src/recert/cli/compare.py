@@ -53,9 +53,17 @@ def compare(
     from recert import comparison
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
+    from recert.recertification.methods import METHODS
 
     cache = recert.Cache.open(store)
-    sweep, baseline_sweep = (parse_budgets(text, cache.manifest.samples) for text in (budgets, baseline_budgets))
+    known = cache.manifest
+    unknown = [method for method in methods.split(",") if method not in METHODS]
+    if unknown:
+        raise ValueError(f"expected --methods out of {', '.join(METHODS)}, got {unknown[0]!r}")
+    least = recert.bounds.smallest_samples_to_certify(
+        2 * known.alpha * known.family if alpha is None else alpha, sides=2
+    )
+    sweep, baseline_sweep = (parse_budgets(text, known.samples, least) for text in (budgets, baseline_budgets))
     network = load_network(model, device=device, trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
     if dataset.labels is None:
@@ -108,15 +116,17 @@ def speedup_rows(compared: "Comparison") -> list[dict[str, str]]:
     ]
 
 
-def parse_budgets(text: str, samples: int) -> list[int]:
-    """Numbers of samples, or percentages of the cache's.
+def parse_budgets(text: str, samples: int, least: int = 1) -> list[int]:
+    """Numbers of samples, or percentages of the cache's, which are taken for no less than `least`.
 
-    >>> parse_budgets("1%,500", 10_000)
-    [100, 500]
+    >>> parse_budgets("1%,500", 10_000), parse_budgets("1%,2%,10%", 500, least=11)
+    ([100, 500], [11, 50])
     """
     try:
-        return [
-            round(float(part[:-1]) / 100 * samples) if part.endswith("%") else int(part) for part in text.split(",")
+        sizes = [
+            max(least, round(float(part[:-1]) / 100 * samples)) if part.endswith("%") else int(part)
+            for part in text.split(",")
         ]
     except ValueError:
         raise ValueError(f"expected budgets like 1%,5%,10% or 100,500,1000, got {text!r}") from None
+    return list(dict.fromkeys(sizes))

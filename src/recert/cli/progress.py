@@ -18,15 +18,18 @@ SECONDS_PER_LINE = 30.0
 
 def _lines(console: Console) -> "ProgressCallback":
     """Without a terminal: a plain line now and then, for logs."""
-    started = last = time.monotonic()
+    began: dict[str, float] = {}
+    last = time.monotonic()
 
     def tell(event: "Event") -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last > SECONDS_PER_LINE:
-            last = now
+        taken = now - began.setdefault(event.task, now)
+        if now - last > SECONDS_PER_LINE and taken > 0:
+            last, rate = now, event.done / taken
+            left = (event.total - event.done) / rate if rate else float("inf")
             console.print(
-                f"{event.task}: {event.done:,} of {event.total:,} forward passes after {now - started:,.0f} s",
+                f"{event.task}: {event.done:,} of {event.total:,} forward passes after {taken:,.0f} s, {rate:,.0f}/s, about {left:,.0f} s left",
                 highlight=False,
             )
 
