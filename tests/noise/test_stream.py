@@ -151,7 +151,7 @@ def test_triton_interpreter_gives_the_same_bits() -> None:
         "import numpy as np, torch, hashlib; from recert.noise import on_cuda;"
         "key=np.array([0xFEDCBA9876543210],np.uint64).view(np.int64); n=4;"
         "c=[np.zeros(n,np.int64), key, np.arange(n), np.ones(n,np.int64)];"
-        "z=on_cuda.perturb(torch.zeros(1,103), *(torch.from_numpy(x) for x in c), 1.0);"
+        "z=torch.empty(n,103); on_cuda.perturb_into(z, torch.zeros(1,103), *(torch.from_numpy(x) for x in c), 1.0);"
         "print(hashlib.sha256(z.numpy().tobytes()).hexdigest())"
     )
     run = subprocess.run(
