@@ -1,6 +1,7 @@
 """Shared by all tests: one torch thread per worker, and classifiers whose truth is known in closed form."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,12 @@ def test_data() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("RECERT_TEST_DATA does not name a folder with votes and published logs")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def plain_terminal() -> Iterator[None]:
+    """Commands print alike wherever the tests run: wide, without colours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "160")
+        patch.setenv("TERM", "dumb")
+        yield

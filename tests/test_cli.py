@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,14 +51,6 @@ def recert(*arguments: str, cwd: Path | None = None) -> Finished:
         sys.argv = before
         os.chdir(where)
     return Finished(int(code or 0), out.getvalue(), err.getvalue())
-
-
-@pytest.fixture(autouse=True, scope="module")
-def wide_terminal() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "160")
-        patch.setenv("TERM", "dumb")
-        yield
 
 
 @pytest.fixture(scope="module")

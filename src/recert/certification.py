@@ -144,18 +144,21 @@ def certify(
     )  # fmt: skip
     with Cache.locked(store):
         cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
-        position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
-        works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
-        with cache.writing() as writer:
-            try:
-                for chunk in source.draw(works, "certifying", progress):
-                    first = chunk.work.samples[chunk.start]
-                    writer.add(
-                        source.digests[chunk.work.position], chunk.work.stream, int(first), chunk.votes, chunk.seconds
-                    )
-            finally:  # memory may have run out and made batches smaller, whatever stopped the run
-                cache.record_numerics(source.numerics)
+        _draw_missing(cache, source, progress)
     return cache
+
+
+def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback | None) -> None:
+    """Draw what the cache lacks, and keep it as it comes."""
+    position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
+    works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
+    with cache.writing() as writer:
+        try:
+            for chunk in source.draw(works, "certifying", progress):
+                digest, first = source.digests[chunk.work.position], int(chunk.work.samples[chunk.start])
+                writer.add(digest, chunk.work.stream, first, chunk.votes, chunk.seconds)
+        finally:  # memory may have run out and made batches smaller, whatever stopped the run
+            cache.record_numerics(source.numerics)
 
 
 def _usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:

@@ -1,7 +1,6 @@
 """recert cache and --shard on the command line."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,6 @@ from tests.test_cli import recert
 
 SMALL = ["--model", "digits", "--data", "digits", "--count", "7"]
 CERTIFY = ["certify", *SMALL, "--samples", "400"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def wide_terminal() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "160")
-        patch.setenv("TERM", "dumb")
-        yield
 
 
 @pytest.fixture(scope="module")

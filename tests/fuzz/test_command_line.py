@@ -5,7 +5,6 @@ A sample of all pairs of option and value is tried; RECERT_FUZZ=all tries every 
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,10 @@ CALLS: dict[tuple[str, ...], list[str]] = {
     ("predict",): [*SMALL, "--samples", "30"],
     ("recertify",): [*SMALL, *ONCE, "--store", "run", "--approximation", "bf16-weights"],
     ("compare",): [*SMALL, "--store", "run", "--approximation", "bf16-weights", "--budgets", "30", "--baseline-budgets", "30", "--methods", "series"],
+    ("select",): [*SMALL, "--store", "run", "--candidates", "bf16-weights,prune:0.1"],
+    ("report",): ["result.parquet", "--out", "page.html"],
+    ("reproduce",): ["binomial", "--no-figures", "--out", "results"],
+    ("train",): ["--model", "digits", "--data", "digits", "--epochs", "1", "--device", "cpu", "--out", "networks"],
     ("models",): [],
     ("approximations",): [],
     ("cache", "show"): ["run"],
@@ -39,6 +42,7 @@ VALUES = [
     "prune:0.1", "prune:2", "int8:x", "acr", "accuracy:x", "acr>=0.1", "acr>=", "accuracy:0.5>=nan", "\n", "{}", "a'b\"c", "cuda:99", "meta", "mps", "x.csv", "x.parquet", "x.tsv",
 ]  # fmt: skip
 LEFT_OUT = {("--engine", "ray"), ("--data", "folder:/"), ("--data", "/")}  # start a cluster, read the whole disk
+LEFT_OUT |= {("--epochs", "9" * 30)}  # is what it says
 LEFT_OUT |= {("--model", "os:system")}  # a factory is code that the user asks for
 TRIED = 60
 
@@ -56,7 +60,11 @@ def pairs() -> list[tuple[tuple[str, ...], str, str]]:
         for command, base in CALLS.items()
         for option in (
             *options(command),
-            *(w for w in base if not w.startswith("-") and w in ("run", "merged", "x.csv")),
+            *(
+                w
+                for w in base
+                if not w.startswith("-") and w in ("run", "merged", "x.csv", "result.parquet", "binomial")
+            ),
         )
         for value in VALUES
         if (option, value) not in LEFT_OUT
@@ -72,18 +80,11 @@ def with_value(base: list[str], option: str, value: str) -> list[str]:
     return [value if word == option else word for word in base]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def plain_terminal() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "160")
-        patch.setenv("TERM", "dumb")
-        yield
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("fuzz")
-    assert recert("certify", *SMALL, *ONCE, "--store", str(where / "run")).returncode == 0
+    written = ["--store", str(where / "run"), "--out", str(where / "result.parquet")]
+    assert recert("certify", *SMALL, *ONCE, *written).returncode == 0
     recert("cache", "keygen", str(where / "key.pem"))
     make(where / "another")
     return where

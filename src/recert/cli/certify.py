@@ -108,14 +108,7 @@ def certify(
         # Calibrated on training data: the same proxy for other inputs and shards.
         stand_in = approximated(network, proxy, data, dataset, smoothing, seed).model
         stand_in._made_by = proxy  # type: ignore[assignment]
-    network = prepared(
-        network,
-        dataset.inputs,
-        numerics=numerics and numerics.value,
-        channels_last=channels_last,
-        compiled=compile,
-        runtime=runtime.value,
-    )
+    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     passes = len(dataset.inputs) * (samples + (selection_samples or 500))
     if dry_run:
         _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
@@ -182,14 +175,7 @@ def predict(
 
     network = load_network(model, device=o.home(engine, device), trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
-    network = prepared(
-        network,
-        dataset.inputs,
-        numerics=numerics and numerics.value,
-        channels_last=channels_last,
-        compiled=compile,
-        runtime=runtime.value,
-    )
+    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     with drawn_progress() as progress, on_engine(
         engine.value, network, dataset.inputs, noise=parse_noise(noise), seed=seed, batch_size=batch_size, device=device,
         workers=workers, address=ray_address,

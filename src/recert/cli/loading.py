@@ -19,28 +19,19 @@ CALIBRATION_INPUTS = 256
 
 def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
     """The model of a spec, on a device."""
-    import torch
-
+    from recert.models.devices import usable_device
     from recert.models.loading import load_model
 
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(
-            f"expected a device that is there, got {device!r}, and torch finds no CUDA device; use --device cpu"
-        )
-    try:
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError):
-        raise ValueError(f"expected a device that is there, such as cpu or cuda:0, got {device[:60]!r}") from None
+    place = usable_device(device)
     loaded = load_model(spec, trust=trust)
     if loaded.note:
         say(f"{spec}: {loaded.note}")
-    return loaded.model.to(device)
+    return loaded.model.to(place)
 
 
 def prepared(
     network: "nn.Module",
     inputs: "NDArray[np.float32]",
-    *,
     numerics: str | None,
     channels_last: bool,
     compiled: bool,
@@ -59,7 +50,8 @@ def prepared(
         return to_onnxruntime(network, inputs[:2])
     if numerics is None and channels_last and not compiled:
         return network
-    return prepare(network, numerics=numerics, channels_last=channels_last, compile=compiled)
+    chosen = None if numerics is None else str(numerics)
+    return prepare(network, numerics=chosen, channels_last=channels_last, compile=compiled)
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":

@@ -88,14 +88,7 @@ def recertify(
         changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
         network, name = changed.model, f"{model}, {approximation}"
         say(changed.description)
-    network = prepared(
-        network,
-        dataset.inputs,
-        numerics=numerics and numerics.value,
-        channels_last=channels_last,
-        compiled=compile,
-        runtime=runtime.value,
-    )
+    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     manifest = cache.manifest
     with drawn_progress() as progress, on_engine(
         engine.value, network, dataset.inputs, noise=manifest.gaussian, seed=manifest.seed, classes=manifest.classes,

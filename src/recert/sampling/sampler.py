@@ -95,11 +95,10 @@ class Sampler:
         except (UnusableModel, torch.AcceleratorError):  # a device that has failed fails for every input
             raise
         except Exception as error:
-            alone = [replace(piece, batch_start=0) for piece in batch]
             if len(batch) == 1:
                 failed[batch[0].work.position] = first_line(error)
                 return
-            for piece in (piece for piece in alone if piece.work.position not in failed):
+            for piece in (replace(p, batch_start=0) for p in batch if p.work.position not in failed):
                 yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
             return
         for piece in batch:

@@ -13,6 +13,7 @@ from recert.approximations import Calibration, approximate
 from recert.data import Dataset, load_data
 from recert.data.dataset import UnusableData
 from recert.models import load_model
+from recert.models.devices import usable_device
 from recert.models.inference import prepare
 from recert.models.registry import model_entry
 from recert.noise import Gaussian
@@ -57,8 +58,7 @@ class _Wanted:
 
     def open(self, batch_size: int | None) -> tuple[VoteSource, About]:
         r, noise = self.request, Gaussian(self.sigma)
-        if r.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError(f"expected a device that is there, got {r.device!r}; use --device cpu, or --no-draw")
+        usable_device(r.device)
         data = images(data_spec(self.network, r.data), r.grid.count)
         assert data.labels is not None
         model, description, facts = self._changed(data, noise)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from recert.data import Dataset
+from recert.models.devices import usable_device
 from recert.models.registry import model_entry
 from recert.noise import Gaussian
 from recert.training.card import Card, TrainedModel, describe_data, versions
@@ -52,7 +53,7 @@ def train(
     if finished is not None:
         return finished
 
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     run = Run(plan, place, files)
     if resume:
         run.resume()

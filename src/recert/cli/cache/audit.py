@@ -58,14 +58,8 @@ def audit(
 
     cache = recert.Cache.open(store)
     dataset = _cached(load_inputs(data, split=split, every=every, count=count), cache)
-    network = prepared(
-        load_network(model, device=device, trust=trust),
-        dataset.inputs,
-        numerics=numerics and numerics.value,
-        channels_last=channels_last,
-        compiled=compile,
-        runtime=runtime.value,
-    )
+    network = load_network(model, device=device, trust=trust)
+    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
