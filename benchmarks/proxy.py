@@ -61,25 +61,30 @@ def main() -> None:
     parser.add_argument("--proxy", default=None)
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--selection-samples", type=int, default=500)
-    parser.add_argument("--transfer", type=int, default=None)
+    parser.add_argument(
+        "--transfer", default=None, help="own passes per input, several by commas; as usual if not given"
+    )
     parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     data = load_data(options.data, split="test", every=10_000 // options.count, count=options.count)
+    transfers = [None] if options.transfer is None else [int(each) for each in options.transfer.split(",")]
     rows = []
     for name, (model, stand_in) in arms(options, data.inputs).items():
         for network in (model, stand_in):  # compile, find batch sizes, compile the bounds
             recert.certify(network, data.inputs[:1], noise=parse_noise(options.noise), samples=1_000)
         timed(model, data.inputs[:1], argparse.Namespace(**{**vars(options), "samples": 2_000}), proxy=stand_in)
         direct_seconds, direct = timed(model, data.inputs, options)
-        seconds, by_proxy = timed(model, data.inputs, options, proxy=stand_in, proxy_transfer=options.transfer)
-        acr = [r.average_certified_radius(data.labels) for r in (direct, by_proxy)]
-        rows.append({
-            "certified": name, "direct seconds": direct_seconds, "proxy seconds": seconds, "speed-up": direct_seconds / seconds,
-            "direct ACR": acr[0], "proxy ACR": acr[1], "ACR ratio": acr[1] / acr[0], "own passes per input": by_proxy.mean_forward_passes,
-            "flips": float(by_proxy.lost.sum() / max(1, (by_proxy.lost + by_proxy.kept).sum())),
-        })  # fmt: skip
-        print(json.dumps(rows[-1]), flush=True)
+        for transfer in transfers:
+            seconds, by_proxy = timed(model, data.inputs, options, proxy=stand_in, proxy_transfer=transfer)
+            acr = [r.average_certified_radius(data.labels) for r in (direct, by_proxy)]
+            rows.append({
+                "certified": name, "direct seconds": direct_seconds, "proxy seconds": seconds, "speed-up": direct_seconds / seconds,
+                "direct ACR": acr[0], "proxy ACR": acr[1], "ACR ratio": acr[1] / acr[0], "own passes per input": by_proxy.mean_forward_passes,
+                "flips": float(by_proxy.lost.sum() / max(1, (by_proxy.lost + by_proxy.kept).sum())),
+                "direct radii": direct.radius.round(4).tolist(), "proxy radii": by_proxy.radius.round(4).tolist(),
+            })  # fmt: skip
+            print(json.dumps(rows[-1]), flush=True)
     if options.json:
         with open(options.json, "w") as file:
             json.dump({**vars(options), "torch": torch.__version__, "rows": rows}, file, indent=1)

@@ -1,5 +1,6 @@
 """Re-certification: Algorithms 2 and 3 written again with scipy, and what the public code got wrong."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.stats import beta, norm
 import recert
 from recert import Gaussian, Outcome, StoredVotes
 from recert.errors import UnusableModel
+from recert.sampling import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
 
@@ -236,6 +238,40 @@ def test_auto_does_without_fresh_votes_and_with_one_class(votes: dict[str, np.nd
     assert recert.recertify(same, None, unanimous, samples=100).certified.all()
     assert recert.predict(same, None, noise=NOISE, samples=100).prediction.tolist() == [0, 0, 0]
     assert "most probable one" in recert.predict(same, None, noise=NOISE, samples=100).guarantee
+
+
+class CountingVotes(StoredVotes):
+    """Stored votes that note the inputs of every draw, and how many draws came to their end."""
+
+    def __init__(self, votes: StoredVotes) -> None:
+        self.__dict__.update(votes.__dict__)
+        self.drawn: list[int] = []
+        self.finished = 0
+
+    def draw(self, works: Sequence[Work], task: str, progress: object) -> Iterator[VoteChunk]:
+        self.drawn.append(len(works))
+        yield from super().draw(works, task, None)
+        self.finished += 1
+
+
+@pytest.mark.parametrize(
+    ("method", "certificate", "most"),
+    [("auto", "one-sided", 2), ("auto", "two-sided", 2), ("irs", "one-sided", 1), ("scratch-cached", "two-sided", 1)],
+)
+def test_all_options_share_a_draw(
+    votes: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, method: str, certificate: str, most: int
+) -> None:
+    """A draw pads its last batch: one for some inputs, which tell what to expect, and one for all others."""
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500)
+    source, in_blocks = CountingVotes(stored(votes["mild"])), CountingVotes(stored(votes["mild"]))
+    result = recert.recertify(source, None, cache, samples=300, method=method, certificate=certificate)
+    assert len(set(result.method[result.forward_passes > 0])) == most
+    assert source.finished == len(source.drawn) == most
+    monkeypatch.setattr("recert.recertification.methods.ROWS_AT_ONCE", 10)
+    again = recert.recertify(in_blocks, None, cache, samples=300, method=method, certificate=certificate)
+    assert max(in_blocks.drawn) == 10
+    assert sum(in_blocks.drawn) == sum(source.drawn)
+    assert again.radius.tolist() == result.radius.tolist()
 
 
 def test_real_votes(test_data: Path) -> None:

@@ -37,6 +37,13 @@ def test_disagreement_with_the_kernels_is_small(noisy: torch.Tensor) -> None:
     assert equal > 0.5
 
 
+def test_it_compiles_as_one_graph(noisy: torch.Tensor) -> None:
+    twin = made("int8-twin").model
+    whole = torch.compile(twin, backend="eager", fullgraph=True)  # raises where a graph would break
+    with torch.inference_mode():
+        assert torch.equal(whole(noisy[:16]), twin(noisy[:16]))
+
+
 def test_it_can_be_moved_and_copied(noisy: torch.Tensor) -> None:
     twin = copy.deepcopy(made("int8-twin").model)
     assert torch.equal(answers(twin, noisy[:16]), answers(made("int8-twin").model, noisy[:16]))

@@ -16,9 +16,9 @@ INPUTS, SAMPLES, SELECTION, CANDIDATES, RUNS = 40, 200, 40, 8, 40
 REPLAYS = SAMPLES // 2
 
 
-def truth(error: float) -> float:
-    """The probability of the class for which M replays without a flip have about this probability; a little less, for what bounds give away."""
-    return float(error ** (1 / REPLAYS)) * (1 - 3e-4)
+def truth(error: float, votes: int = REPLAYS) -> float:
+    """The probability of the class for which M votes without a flip have about this probability; a little less, for what bounds give away."""
+    return float(error ** (1 / votes)) * (1 - 3e-4)
 
 
 def radius_of(probability: float) -> float:
@@ -26,12 +26,13 @@ def radius_of(probability: float) -> float:
     return SIGMA * float(norm.ppf(probability))
 
 
-def setting(seed: int, probability: float) -> tuple[recert.Cache, dict[str, recert.StoredVotes]]:
+def setting(seed: int, probability: float, *, original: int = 1) -> tuple[recert.Cache, dict[str, recert.StoredVotes]]:
+    """A cache of an original that always votes for one class, and candidates that vote for class 1 with this probability."""
     rng = np.random.default_rng(seed)
     shapes = {"estimation": (INPUTS, SAMPLES), "selection": (INPUTS, SELECTION)}
-    original = recert.StoredVotes(**{stream: np.ones(shape, int) for stream, shape in shapes.items()}, classes=2)
+    always = {stream: np.full(shape, original) for stream, shape in shapes.items()}
     cache = recert.certify(
-        original, None, noise=recert.Gaussian(SIGMA), samples=SAMPLES, selection_samples=SELECTION, alpha=ALPHA / 2,
+        recert.StoredVotes(**always, classes=2), None, noise=recert.Gaussian(SIGMA), samples=SAMPLES, selection_samples=SELECTION, alpha=ALPHA / 2,
         certificate="one-sided",
     )  # fmt: skip
     drawn = [
@@ -77,6 +78,23 @@ def test_the_winners_certificates_are_wrong_at_most_alpha_often() -> None:
     assert excess([false(result.certificates, p) for result in results]) < 3
     assert sum(result.winner is not None for result in results) >= 3
     assert max(result.finalists for result in results) >= 2  # finals that failed, and others after them
+
+
+def test_gains_use_up_what_they_are_given_and_no_more() -> None:
+    """The original never names the label, so that a candidate's own votes certify it: falsely if all M of them are for the label."""
+    p = truth(ALPHA / 2, votes=SAMPLES)
+    counts = []
+    for seed in range(RUNS):
+        cache, candidates = setting(seed, p, original=0)
+        result = recert.select(
+            candidates, None, cache, np.ones(INPUTS, int), metric="acr", tolerance=0.0, alpha=ALPHA,
+            cost={name: float(i) for i, name in enumerate(candidates)}, samples=SAMPLES,
+        ).certificates  # fmt: skip
+        assert result is not None
+        assert (result.samples == SAMPLES).all()
+        assert (result.prediction == 1).all()
+        counts.append(false(result, p))
+    assert binomtest(sum(counts), RUNS * INPUTS, p**SAMPLES).pvalue > 1e-3
 
 
 def test_choosing_by_the_votes_that_claim_is_wrong_more_often() -> None:

@@ -1,16 +1,20 @@
 """The final: a candidate is certified on estimation noise, which the race has not seen."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.certificates import Certificates
+from recert.certificates import Certificates, Outcome
 from recert.choosing.race import Runner
+from recert.noise import Stream
 from recert.planning import Beliefs, Choice, RadiusPredictor, plan_budget
 from recert.planning.prediction import passes_grid
+from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
 from recert.recertification.methods import OPTIONS, Option, carry_out
+from recert.recertification.scratch import scratch_draws, scratch_radius
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
@@ -19,46 +23,68 @@ Floats = NDArray[np.float64]
 METHOD = "auto"
 _PESSIMIST = 0.02
 """An input gets passes enough for the radius even if its vote is as low as in this share of the draws."""
-_RESERVE = 2
+_RESERVE = 3
 _LEAST = 5
 """And so many times these passes, and no less than this part of the mean: a flip more than expected must not cost the radius."""
 _EVERY = 10
 """For the average radius a plan is made with every so many draws: it is smooth in them."""
 
 
-def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certificates:
-    """Certificates of a finalist. Options and passes follow from the race and the selection votes alone.
+def _own_votes(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
+    return scratch_draws(task, ledger, rows, passes, Stream.ESTIMATION)
 
-    Inputs on which the original abstained, or that have no chance to count, are left out: no claim is made there.
+
+OWN_VOTES = Option("scratch", _own_votes, scratch_radius)
+"""As many votes as wanted on the first noises: whatever the original says there, nothing of it is used."""
+
+
+def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certificates:
+    """Certificates of a finalist. Which inputs, options and passes follow from the race and the selection votes alone.
+
+    What counts for the original is re-certified. Where the candidate is another classifier its own votes bound the share of the label,
+    which is known beforehand. Other inputs cannot count, and are left out.
     """
-    options = [
-        option
-        for option in OPTIONS[METHOD][task.certificate]
-        if option.name
-        != "scratch-cached"  # fresh votes need more passes than replays wherever these can reach the radius
-    ]
+    plan = replace(task, alpha=alpha_to_plan_with)
+    prospects, tally = runner.prospects, runner.tally
+    top, runner_up = prospects.under(tally)
+    alone = prospects.alone(tally)
+    own_votes = _votes_needed(plan, Beliefs(top[alone], runner_up[alone]))
+    carried_over = np.setdiff1d(prospects.right, alone)
+    certified_before = task.base(task.alpha).certified[prospects.rows[carried_over]]
     ledger = Ledger.empty(task.classes.copy(), METHOD)
-    kept = np.flatnonzero(task.base(task.alpha).certified[runner.prospects.rows])
-    rows = runner.prospects.rows[kept]
+    ledger.otherwise[:] = Outcome.LEFT_OUT_BY_PLAN.value
+    ledger.otherwise[prospects.rows[carried_over[~certified_before]]] = Outcome.NOT_CERTIFIED_BEFORE.value
+    ledger.classes[prospects.rows[alone]] = prospects.classes[alone]
+    replayed = carried_over[certified_before]
     # One digit is enough to plan with, and lets tables be used again.
-    flips = float(f"{runner.prospects.flips(runner.tally):.1g}")
-    beliefs = Beliefs(*(draws[kept] for draws in runner.prospects.under(runner.tally)))
-    choice = _choose(replace(task, alpha=alpha_to_plan_with), options, beliefs, flips)
-    left_out = np.setdiff1d(np.flatnonzero(task.base(task.alpha).certified), rows)
-    nothing = np.zeros(len(left_out), dtype=np.int64)
+    flips = float(f"{prospects.flips(tally):.1g}")
+    options = [option for option in OPTIONS[METHOD][task.certificate] if option.name != "scratch-cached"]
+    budget = task.samples * len(task.positions) - int(own_votes.sum())
+    choice = _choose(plan, options, Beliefs(top[replayed], runner_up[replayed]), flips, budget)
+    choice = Choice(np.append(choice.option, np.full(len(alone), len(options))), np.append(choice.passes, own_votes))
     try:
-        carry_out(task, ledger, options, left_out, Choice(nothing, nothing), flips)
-        carry_out(task, ledger, options, rows, choice, flips)
+        rows = prospects.rows[np.append(replayed, alone)]
+        carry_out(task, ledger, [*options, OWN_VOTES], rows, choice, flips)
         task.background.finish()
     finally:
         task.background.stop()
     return ledger.certificates(task, METHOD)
 
 
-def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float) -> Choice:
-    """An option and passes for each input, at most `task.samples` in the mean over all inputs."""
+def _votes_needed(task: Task, beliefs: Beliefs) -> Ints:
+    """How many of its own votes a candidate needs on each input."""
     assert task.objective is not None
-    budget, largest = task.samples * len(task.positions), task.cached_samples // 2
+    largest = min(max(task.cached_samples // 2, task.samples), task.cached_samples)
+    if task.objective.radius is None:
+        return np.full(len(beliefs.top), min(task.samples, largest))
+    passes = _enough(beliefs, [scratch_radius(task, 0.0, largest)], task.objective.radius, passes_grid(largest)).passes
+    return np.clip(_RESERVE * passes, min(task.samples // _LEAST, largest), largest)
+
+
+def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float, budget: int) -> Choice:
+    """An option and passes for each input."""
+    assert task.objective is not None
+    largest = task.cached_samples // 2
     predictors = [option.expect(task, flips, largest) for option in options]
     if task.objective.radius is None:
         some = Beliefs(beliefs.top[:, ::_EVERY], beliefs.runner_up[:, ::_EVERY])

@@ -14,9 +14,11 @@ Floats = NDArray[np.float64]
 
 DRAWS = 200
 _PRIOR = 0.5
-_STRENGTH = 10.0
-"""How many replays of an input weigh as much as what the candidate's other inputs say."""
-_NEGLIGIBLE = 0.005
+_STRENGTH, _STRENGTH_OF_GAINS = 10.0, 2.0
+"""How many replays of an input weigh as much as what the candidate's other inputs say. Gains differ more between inputs."""
+_NEGLIGIBLE, _WORTH_A_TRY = 0.005, 0.05
+_RESTLESS, _FEW_FLIPS, _SURELY = 0.8, 0.05, 0.1
+"""Few flips of a vote that hardly varies: replays are as good as votes."""
 
 
 @dataclass(frozen=True)
@@ -54,50 +56,75 @@ class Tally:
 
 
 class Prospects:
-    """Draws of every input's vote under the original, given its selection votes; and under a candidate, given its flips.
+    """Draws of the share of votes that an input's label has under the original, given its selection votes; and under a
+    candidate, given its flips.
 
-    `rows` are the inputs that have a chance to count, whatever their label; `right` are those of them (by their place in
-    `rows`) that the original's class is right on: only these can score.
+    `rows` are the inputs whose label is a class of the network, `classes` these labels. `right` are those of them (by their
+    place in `rows`) that have a chance to count for the original; on the others a candidate can gain.
     """
 
     def __init__(self, selection: Ints, labels: Ints, yardstick: Yardstick) -> None:
-        everyone = np.arange(len(selection))
-        classes = np.asarray(selection.argmax(axis=1))
-        rivals = selection.copy()
-        rivals[everyone, classes] = -1
-        top, second, total = selection[everyone, classes], rivals.max(axis=1), selection.sum(axis=1)
+        self.inputs = len(selection)
+        self.rows: Ints = np.flatnonzero((labels >= 0) & (labels < selection.shape[1]))
+        self.classes: Ints = labels[self.rows]
+        self._yardstick = yardstick
+        votes, everyone = selection[self.rows], np.arange(len(self.rows))
+        rivals = votes.copy()
+        rivals[everyone, self.classes] = -1
+        top, second, total = votes[everyone, self.classes], rivals.max(axis=1), votes.sum(axis=1)
         shapes = np.stack([top, second, total - top - second], axis=1)[:, None, :] + _PRIOR
         gammas = np.random.default_rng(0).standard_gamma(shapes, size=(len(everyone), DRAWS, 3))
         shares = gammas / gammas.sum(axis=2, keepdims=True)
-        scores = yardstick.scores(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]))
-        hopeful = scores.mean(axis=1) > _NEGLIGIBLE * max(float(scores.max(initial=0.0)), 1e-9)
-        self.inputs = len(selection)
-        self.rows: Ints = np.flatnonzero(hopeful)
-        self.classes: Ints = classes[hopeful]
-        self.right: Ints = np.flatnonzero(self.classes == labels[hopeful])
-        self._yardstick = yardstick
-        self._top, self._runner_up = shares[hopeful, :, 0], shares[hopeful, :, 1]
-        self._scores = scores[hopeful]
-        self._share = (top[hopeful] + _PRIOR) / (total[hopeful] + 2 * _PRIOR)
+        self._top, self._runner_up = shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0])
+        self._scores = yardstick.scores(self._top, self._runner_up)
+        self._share = (top + _PRIOR) / (total + 2 * _PRIOR)
+        # An input whose label is not the original's class has no certificate to carry over, however little is missing.
+        hopeful = self._scores.mean(axis=1) > _NEGLIGIBLE * max(float(self._scores.max(initial=0.0)), 1e-9)
+        self.right: Ints = np.flatnonzero(hopeful & (votes.argmax(axis=1) == self.classes))
 
     def under(self, tally: Tally) -> tuple[Floats, Floats]:
-        """Draws of the class's and the runner-up's share of a candidate's votes: rows x draws."""
-        gained_rate = _pooled(tally.gained, tally.of_others, self._share)
-        lose = _posterior(tally.lost, tally.of_class, self.flips(tally) * (1 - self._share), seed=1)
-        gain = _posterior(tally.gained, tally.of_others, gained_rate * self._share, seed=2)
+        """Draws of the label's and the runner-up's share of a candidate's votes: rows x draws."""
+        lose, gain = self._changes(tally)
         top = self._top * (1 - lose) + (1 - self._top) * gain
-        # What the class leaves is shared among the others as it was.
+        # What the label leaves is shared among the others as it was.
         runner_up = self._runner_up * (1 - top) / np.maximum(1 - self._top, 1e-12)
         return top, np.minimum(runner_up, 1 - top)
+
+    def _changes(self, tally: Tally) -> tuple[Floats, Floats]:
+        """Draws of the chances that a vote for the label is lost, and that another becomes one."""
+        gained_rate = _pooled(tally.gained, tally.of_others, self._share)
+        lose = _posterior(tally.lost, tally.of_class, self.flips(tally) * (1 - self._share), _STRENGTH, seed=1)
+        gain = _posterior(tally.gained, tally.of_others, gained_rate * self._share, _STRENGTH_OF_GAINS, seed=2)
+        return lose, gain
 
     def flips(self, tally: Tally) -> float:
         """Losses per replay, relative to the share of votes that the class does not have: see `Circumstances`."""
         return _pooled(tally.lost, tally.of_class, 1 - self._share)
 
+    def scores(self, tally: Tally) -> Floats:
+        """Draws of what a candidate scores: rows x draws."""
+        return self._yardstick.scores(*self.under(tally))
+
     def shortfalls(self, tally: Tally) -> Floats:
-        """By how much a candidate's scores lie below the original's: right rows x draws."""
-        top, runner_up = (draws[self.right] for draws in self.under(tally))
-        return np.asarray(self._scores[self.right] - self._yardstick.scores(top, runner_up))
+        """By how much a candidate's scores lie below the original's: rows x draws. Gains are negative."""
+        return np.asarray(self._scores - self.scores(tally))
+
+    def alone(self, tally: Tally) -> Ints:
+        """Rows on which a candidate's own votes say more than its flips."""
+        return np.union1d(self._gained(tally), self._restless(tally))
+
+    def _gained(self, tally: Tally) -> Ints:
+        """Rows that may well count for the candidate though not for the original."""
+        scores = self.scores(tally)
+        likely = scores.mean(axis=1) > _WORTH_A_TRY * max(float(scores.max(initial=0.0)), 1e-9)
+        return np.setdiff1d(np.flatnonzero(likely), self.right)
+
+    def _restless(self, tally: Tally) -> Ints:
+        """Rows that surely flip about as often as a vote varies: so many votes tell more than so many flips."""
+        lose, gain = self._changes(tally)
+        flips = np.quantile(self._top * lose + (1 - self._top) * gain, _SURELY, axis=1)
+        top = self.under(tally)[0].mean(axis=1)
+        return np.intersect1d(np.flatnonzero(flips > np.maximum(_RESTLESS * top * (1 - top), _FEW_FLIPS)), self.right)
 
 
 def _pooled(flips: Ints, replays: Ints, chance: Floats) -> float:
@@ -106,8 +133,8 @@ def _pooled(flips: Ints, replays: Ints, chance: Floats) -> float:
     return float(flips.sum() + 0.5) / at_risk if at_risk else 0.0
 
 
-def _posterior(flips: Ints, replays: Ints, expected: Floats, *, seed: int) -> Floats:
+def _posterior(flips: Ints, replays: Ints, expected: Floats, strength: float, *, seed: int) -> Floats:
     """Draws of the chance of a flip on every input: its own replays, and what the other inputs made one expect."""
-    prior = _STRENGTH * np.clip(expected, 1e-6, 0.9)
-    a, b = prior + flips, _STRENGTH - prior + replays - flips
+    prior = strength * np.clip(expected, 1e-6, 0.9)
+    a, b = prior + flips, strength - prior + replays - flips
     return np.random.default_rng(seed).beta(a[:, None], b[:, None], size=(len(flips), DRAWS))

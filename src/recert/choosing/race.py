@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FIRST_LAP = 10
-"""Replays of every input that can score in the first lap; each further lap doubles the replays of inputs that are in doubt."""
+"""Replays of every input in the first lap; each further lap doubles the replays of inputs that are in doubt."""
 HOPELESS, CLEAR = 0.05, 0.99
 CAREFUL = 80
 """Nobody is dropped before inputs in doubt had so many replays: with few, what is not known about an input counts against it."""
@@ -68,20 +68,18 @@ class Runner:
             self.lap()
 
     def lap(self) -> None:
-        """Replay all inputs that can score the first time, then those that are in doubt."""
-        right = self.prospects.right
-        done = self.tally.replayed[right]
+        """Replay all inputs the first time, then those that are in doubt."""
+        done = self.tally.replayed
         first = not done.any()
         goal = min(FIRST_LAP if first else 2 * int(done.max()), self.cache.manifest.selection_samples)
         behind = np.flatnonzero(done < goal)
-        chosen = right[behind if first else self._telling(behind)]
+        chosen = behind if first else self._telling(behind)
         if not len(chosen):
             self._finished = True
             return
-        starts = self.tally.replayed
         inputs = self.prospects.rows[chosen]
         works = [
-            Work(int(self.positions[row]), Stream.SELECTION, range(int(starts[i]), goal))
+            Work(int(self.positions[row]), Stream.SELECTION, range(int(done[i]), goal))
             for i, row in zip(chosen, inputs, strict=True)
         ]
         drawn = collect(self.source, works, f"racing {self.name}", self.progress)

@@ -1,5 +1,7 @@
 """Incremental randomized smoothing, the paper's method (Algorithms 2 and 3)."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,13 +10,15 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, irs_table
+from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
+from recert.sampling import Drawn
 
 Ints = NDArray[np.int64]
 
 
-def run_irs(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+def irs_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
     """The cached bound minus a bound on the disparity; fresh votes where the cached bound is near 1.
 
     Whatever the modified model says most often, the claim is about the class that the original was certified for: the
@@ -23,36 +27,51 @@ def run_irs(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
     cache_alpha, zeta_alpha = split_alpha(task)
     cached_lower = task.base(cache_alpha).top_lower
     near_one = cached_lower[rows] >= task.reuse_threshold
-    _transfer(task, ledger, rows[~near_one], passes[~near_one], cached_lower, zeta_alpha)
-    _draw_anew(task, ledger, rows[near_one], passes[near_one], task.alpha if task.irs_form == "paper" else cache_alpha)
+    fresh_alpha = task.alpha if task.irs_form == "paper" else cache_alpha
+    return [
+        _transfer(task, ledger, rows[~near_one], passes[~near_one], cached_lower, zeta_alpha),
+        _anew(task, ledger, rows[near_one], passes[near_one], fresh_alpha),
+    ]
 
 
 def _transfer(
     task: Task, ledger: Ledger, rows: Ints, passes: Ints, cached_lower: NDArray[np.float64], zeta_alpha: float
-) -> None:
+) -> Draws[int]:
     """Theorem 3: top_lower - disparity_upper, by the union bound. A vote for nobody always disagrees (EstimateZeta)."""
-    for row, drawn in zip(rows, task.draw(rows, Stream.ESTIMATION, [range(m) for m in passes]), strict=True):
+    ledger.replayed[rows], ledger.samples[rows] = passes, task.cached_samples
+    ledger.top_votes[rows] = task.estimation[rows, task.classes[rows]]
+
+    def enter(i: int, drawn: Drawn) -> int:
+        row = int(rows[i])
         ledger.spend(row, drawn)
         cached = task.cached_votes(row)[: len(drawn.votes)]
         ledger.lost[row] = np.count_nonzero((drawn.votes != cached) | (drawn.votes >= task.source.classes))
-    ledger.kept[rows], ledger.replayed[rows] = passes - ledger.lost[rows], passes
-    ledger.top_votes[rows] = task.estimation[rows, task.classes[rows]]
-    ledger.samples[rows] = task.cached_samples
-    if len(rows):
-        disparity_upper = bounds.clopper_pearson_upper(ledger.lost[rows], passes, zeta_alpha)
-        top_lower = np.maximum(np.nextafter(cached_lower[rows] - disparity_upper, -1.0), 0.0)
-        ledger.claim(rows, top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+        ledger.kept[row] = passes[i] - ledger.lost[row]
+        return row
+
+    def bound(block: list[int]) -> None:
+        disparity_upper = bounds.clopper_pearson_upper(ledger.lost[block], ledger.replayed[block], zeta_alpha)
+        top_lower = np.maximum(np.nextafter(cached_lower[block] - disparity_upper, -1.0), 0.0)
+        ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+
+    return Draws(rows, Stream.ESTIMATION, [range(m) for m in passes], enter, bound)
 
 
-def _draw_anew(task: Task, ledger: Ledger, rows: Ints, passes: Ints, alpha: float) -> None:
+def _anew(task: Task, ledger: Ledger, rows: Ints, passes: Ints, alpha: float) -> Draws[int]:
     """Votes for the cached class on noises that the cache has not seen."""
-    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, [range(m) for m in passes]), strict=True):
+    ledger.samples[rows] = passes
+
+    def enter(i: int, drawn: Drawn) -> int:
+        row = int(rows[i])
         ledger.spend(row, drawn)
         ledger.top_votes[row] = drawn.counts[task.classes[row]]
-    ledger.samples[rows] = passes
-    if len(rows):
-        top_lower = bounds.clopper_pearson_lower(ledger.top_votes[rows], passes, alpha)
-        ledger.claim(rows, np.atleast_1d(top_lower), None, Outcome.NO_MAJORITY)
+        return row
+
+    def bound(block: list[int]) -> None:
+        top_lower = bounds.clopper_pearson_lower(ledger.top_votes[block], ledger.samples[block], alpha)
+        ledger.claim(np.array(block), np.atleast_1d(top_lower), None, Outcome.NO_MAJORITY)
+
+    return Draws(rows, Stream.FRESH, [range(m) for m in passes], enter, bound)
 
 
 def split_alpha(task: Task) -> tuple[float, float]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice, starmap
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,46 +11,47 @@ from numpy.typing import NDArray
 from recert.certificates import Certificates, Outcome
 from recert.noise import Stream
 from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
-from recert.recertification.irs import irs_radius, proved_error, run_irs, split_alpha
-from recert.recertification.joint import joint_radius, joint_two_sided_radius, run_joint, run_joint_two_sided
+from recert.recertification.draws import Draws
+from recert.recertification.irs import irs_draws, irs_radius, proved_error, split_alpha
+from recert.recertification.joint import joint_draws, joint_radius, joint_two_sided_draws, joint_two_sided_radius
 from recert.recertification.ledger import Ledger
-from recert.recertification.paired import paired_radius, paired_two_sided_radius, run_paired, run_paired_two_sided
-from recert.recertification.scratch import run_scratch, scratch_radius, select_anew
-from recert.recertification.series import run_series, run_series_two_sided, series_radius, series_two_sided_radius
+from recert.recertification.paired import paired_draws, paired_radius, paired_two_sided_draws, paired_two_sided_radius
+from recert.recertification.scratch import scratch_draws, scratch_radius, select_anew
+from recert.recertification.series import series_draws, series_radius, series_two_sided_draws, series_two_sided_radius
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
 
 _MOST_OF_MEAN = 32
 ROWS_AT_ONCE = 512
-"""Inputs whose replays are in memory together: many enough for full batches, few enough for any number of inputs."""
+"""Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
 PILOT_SHARE = 8
 """One input in so many is done first; flips on these tell what to expect on the others."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to bound an input. `run` fills the ledger; `expect` predicts the radius, given the rate of flips."""
+    """One way to bound inputs. `draws` says which votes it wants; `expect` predicts the radius, given the rate of flips."""
 
     name: str
-    run: Callable[[Task, Ledger, Ints, Ints, float], None]
+    draws: Callable[[Task, Ledger, Ints, Ints, float], list[Draws[Any]]]
     expect: Callable[[Task, float, int], RadiusPredictor]
 
 
 def _without_flips(
-    run: Callable[[Task, Ledger, Ints, Ints], None],
-) -> Callable[[Task, Ledger, Ints, Ints, float], None]:
-    return lambda task, ledger, rows, passes, _: run(task, ledger, rows, passes)
+    draws: Callable[[Task, Ledger, Ints, Ints], list[Draws[Any]]],
+) -> Callable[[Task, Ledger, Ints, Ints, float], list[Draws[Any]]]:
+    return lambda task, ledger, rows, passes, _: draws(task, ledger, rows, passes)
 
 
-_SERIES = Option("series", _without_flips(run_series), series_radius)
-_SERIES_TWO = Option("series", _without_flips(run_series_two_sided), series_two_sided_radius)
-_PAIRED = Option("paired", run_paired, paired_radius)
-_PAIRED_TWO = Option("paired", run_paired_two_sided, paired_two_sided_radius)
-_JOINT = Option("joint", run_joint, joint_radius)
-_JOINT_TWO = Option("joint", run_joint_two_sided, joint_two_sided_radius)
-_IRS = Option("irs", _without_flips(run_irs), irs_radius)
-_SCRATCH = Option("scratch-cached", _without_flips(run_scratch), scratch_radius)
+_SERIES = Option("series", _without_flips(series_draws), series_radius)
+_SERIES_TWO = Option("series", _without_flips(series_two_sided_draws), series_two_sided_radius)
+_PAIRED = Option("paired", paired_draws, paired_radius)
+_PAIRED_TWO = Option("paired", paired_two_sided_draws, paired_two_sided_radius)
+_JOINT = Option("joint", joint_draws, joint_radius)
+_JOINT_TWO = Option("joint", joint_two_sided_draws, joint_two_sided_radius)
+_IRS = Option("irs", _without_flips(irs_draws), irs_radius)
+_SCRATCH = Option("scratch-cached", _without_flips(scratch_draws), scratch_radius)
 
 # With the runner-up, an input may still be bounded by its class alone if that promises more: both are Theorem 1.
 OPTIONS: dict[str, dict[str, Sequence[Option]]] = {
@@ -103,7 +106,7 @@ def _run(task: Task, method: str) -> Certificates:
     return ledger.certificates(task, method, error=proved_error(task) if method == "irs" else None)
 
 
-def _only(choice: Choice, chosen: NDArray[np.bool_]) -> Choice:
+def _only(choice: Choice, chosen: NDArray[np.bool_] | Ints) -> Choice:
     return Choice(choice.option[chosen], choice.passes[chosen])
 
 
@@ -113,14 +116,34 @@ def carry_out(task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints,
     ledger.otherwise[rows] = np.where(
         choice.passes > 0, Outcome.TRANSFER_TOO_WEAK.value, Outcome.LEFT_OUT_BY_PLAN.value
     )
-    for number, option in enumerate(options):
-        mine = (choice.passes > 0) & (choice.option == number)
-        chosen, passes = rows[mine], choice.passes[mine]
+    # The last are the first here: their bounds take longest, and are computed while the others are drawn.
+    order = np.argsort(-choice.option, kind="stable")
+    order = order[choice.passes[order] > 0]
+    for start in range(0, len(order), ROWS_AT_ONCE):
+        now = order[start : start + ROWS_AT_ONCE]
+        _draw_and_bound(task, _wanted(task, ledger, options, rows[now], _only(choice, now), flips))
+
+
+def _wanted(
+    task: Task, ledger: Ledger, options: Sequence[Option], rows: Ints, choice: Choice, flips: float
+) -> list[Draws[Any]]:
+    """What the options want to be drawn for the rows that each was chosen for, the last option first."""
+    wanted: list[Draws[Any]] = []
+    for number in np.unique(choice.option)[::-1]:
+        mine = choice.option == number
         if len(options) > 1:
-            ledger.method[chosen] = option.name
-        for start in range(0, len(chosen), ROWS_AT_ONCE):
-            now = slice(start, start + ROWS_AT_ONCE)
-            option.run(task, ledger, chosen[now], passes[now], flips)
+            ledger.method[rows[mine]] = options[number].name
+        wanted += options[number].draws(task, ledger, rows[mine], choice.passes[mine], flips)
+    return wanted
+
+
+def _draw_and_bound(task: Task, wanted: Sequence[Draws[Any]]) -> None:
+    """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
+    drawn = task.draw([work for each in wanted for work in task.works(each.rows, each.stream, each.noises)])
+    for each in wanted:
+        task.background.bound(starmap(each.enter, enumerate(islice(drawn, len(each.rows)))), each.bound)
+    left = list(drawn)  # nothing, but only a source that is asked for more comes to its end
+    assert not left
 
 
 def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float, budget: int) -> Choice:
@@ -136,7 +159,7 @@ def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips:
         return Choice(np.zeros(len(rows), dtype=np.int64), passes)
     # No plan gives an input more than a few times the mean; smaller tables are sooner made.
     largest = min(largest, task.cached_samples, _MOST_OF_MEAN * task.samples)
-    beliefs = Beliefs.from_votes(task.selection[rows], task.classes[rows])
+    beliefs = Beliefs(task.beliefs.top[rows], task.beliefs.runner_up[rows])
     expected = [option.expect(task, flips, largest) for option in options]
     if task.objective is None:
         return Choice(best_option(beliefs, expected, Objective(), passes), passes)

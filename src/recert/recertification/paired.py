@@ -1,5 +1,7 @@
 """Losses and gains: p' = p (1 - q1) + (1 - p) q0, by Fisher's combination of exact p-values. Ours."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,15 +10,16 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, paired_table, paired_unsplit_table
+from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
 from recert.sampling import Drawn
-from recert.votes import Votes
+from recert.votes import Votes, first_places, merged
 
 Ints = NDArray[np.int64]
 
 
-def run_paired(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
+def paired_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
     """Replay noises on which f voted for the class, and noises on which it did not; split by the expected bound.
 
     The split is fixed by the selection votes and by flips on other inputs. Fewer noises of a kind than wanted are all
@@ -25,55 +28,60 @@ def run_paired(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: floa
     share = (task.selection[rows, task.classes[rows]] + 0.5) / (task.selection[rows].sum(axis=1) + 1.0)
     table = paired_table(Circumstances(task.cached_samples, task.alpha, flips), int(passes.max(initial=9)))
     other = np.round(passes * table.other_share(share, passes.astype(float))).astype(np.int64)
-    noises = []
+    noises, before = [], []
     for row, m, m0 in zip(rows, passes, other, strict=True):
-        is_top = task.cached_votes(row) == task.classes[row]
-        noises.append(np.sort(np.concatenate([np.flatnonzero(is_top)[: m - m0], np.flatnonzero(~is_top)[:m0]])))
-    for row, drawn, chosen in zip(rows, task.draw(rows, Stream.ESTIMATION, noises), noises, strict=True):
-        _enter(task, ledger, row, drawn, task.cached_votes(row)[chosen])
-    if len(rows):
-        replayed_top = ledger.kept[rows] + ledger.lost[rows]
+        votes = task.cached_votes(row)
+        is_top = votes == task.classes[row]
+        noises.append(merged([first_places(is_top, m - m0, 2 * m), first_places(~is_top, m0, 2 * m)]))
+        before.append(votes[noises[-1]])
+
+    def enter(i: int, drawn: Drawn) -> int:
+        _enter(task, ledger, rows[i], drawn, before[i])
+        return int(rows[i])
+
+    def bound(block: list[int]) -> None:
+        replayed_top = ledger.kept[block] + ledger.lost[block]
         top_lower = bounds.paired_lower(
-            ledger.top_votes[rows], task.cached_samples, ledger.lost[rows], replayed_top, ledger.gained[rows],
-            ledger.replayed[rows] - replayed_top, task.alpha,
+            ledger.top_votes[block], task.cached_samples, ledger.lost[block], replayed_top, ledger.gained[block],
+            ledger.replayed[block] - replayed_top, task.alpha,
         )  # fmt: skip
-        ledger.claim(rows, top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+        ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+
+    return [Draws(rows, Stream.ESTIMATION, noises, enter, bound)]
 
 
-def run_paired_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> None:
+def paired_two_sided_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
     """Replay the first noises, whatever f voted; bound the class, and every rival turned round, each at alpha / 2.
 
     For each class alone the noises divide by f's indicator of it, so that every bound is one of `paired_lower`.
     """
     n, classes = task.cached_samples, task.source.classes
-    questions, owners = [], []
-    drawn_rows = task.draw(rows, Stream.ESTIMATION, [range(m) for m in passes])
-    for row, drawn in zip(rows, drawn_rows, strict=True):
+
+    def enter(i: int, drawn: Drawn) -> tuple[int, Ints]:
+        row = int(rows[i])
         before = task.cached_votes(row)[: len(drawn.votes)]
         _enter(task, ledger, row, drawn, before)
-        moved = _confusion(before, drawn.votes, classes)
-        c = task.classes[row]
-        stayed, was, became = moved.diagonal()[:classes], moved.sum(axis=1)[:classes], moved.sum(axis=0)[:classes]
-        # Turned round: "not b" is lost where f^p takes up b, and gained where it drops b.
-        columns = np.stack(
-            [n - task.estimation[row], became - stayed, len(drawn.votes) - was, was - stayed, was], axis=1
-        )
-        columns[c] = [
-            task.estimation[row, c],
-            was[c] - stayed[c],
-            was[c],
-            became[c] - stayed[c],
-            len(drawn.votes) - was[c],
-        ]
-        questions.append(columns)
-        owners.append((row, c))
-    if not owners:
-        return
-    k, lost, m1, gained, m0 = np.concatenate(questions).T
-    lower = bounds.paired_lower(k, n, lost, m1, gained, m0, task.alpha / 2).reshape(len(owners), classes)
-    for (row, c), bound in zip(owners, lower, strict=True):
-        rival = np.nextafter(1 - np.delete(bound, c).min(), 2.0)
-        ledger.claim(np.array([row]), bound[[c]], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+        return row, _questions(task.estimation[row], n, _confusion(before, drawn.votes, classes), task.classes[row])
+
+    def bound(block: list[tuple[int, Ints]]) -> None:
+        k, lost, m1, gained, m0 = np.concatenate([questions for _, questions in block]).T
+        lower = bounds.paired_lower(k, n, lost, m1, gained, m0, task.alpha / 2).reshape(len(block), classes)
+        for (row, _), mine in zip(block, lower, strict=True):
+            c = task.classes[row]
+            rival = np.nextafter(1 - np.delete(mine, c).min(), 2.0)
+            ledger.claim(np.array([row]), mine[[c]], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+
+    return [Draws(rows, Stream.ESTIMATION, [range(m) for m in passes], enter, bound)]
+
+
+def _questions(votes: Ints, samples: int, moved: Ints, c: int) -> Ints:
+    """For every class the arguments of its bound: votes for the event, lost of so many, gained of so many."""
+    classes, replayed = len(votes), moved.sum()
+    stayed, was, became = moved.diagonal()[:classes], moved.sum(axis=1)[:classes], moved.sum(axis=0)[:classes]
+    # Turned round: "not b" is lost where f^p takes up b, and gained where it drops b.
+    questions = np.stack([samples - votes, became - stayed, replayed - was, was - stayed, was], axis=1)
+    questions[c] = [votes[c], was[c] - stayed[c], was[c], became[c] - stayed[c], replayed - was[c]]
+    return questions
 
 
 def _enter(task: Task, ledger: Ledger, row: int, drawn: Drawn, before: Votes) -> None:

@@ -1,5 +1,7 @@
 """Baselines that draw fresh votes of the modified model."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,36 +9,50 @@ from recert.certificates import Claims, Outcome, claim_one_sided, claim_two_side
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import scratch_table
+from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
+from recert.sampling import Drawn
 
 Ints = NDArray[np.int64]
 
 
 def select_anew(task: Task, ledger: Ledger, rows: Ints) -> None:
     """Cohen's first step: the modified model's own selection votes choose the class, and are charged."""
-    for row, drawn in zip(
-        rows, task.draw(rows, Stream.SELECTION, [range(task.selection_samples)] * len(rows)), strict=True
-    ):
+    works = task.works(rows, Stream.SELECTION, [range(task.selection_samples)] * len(rows))
+    for row, drawn in zip(rows, task.draw(works), strict=True):
         ledger.spend(row, drawn)
         ledger.classes[row] = drawn.counts.argmax()
 
 
-def run_scratch(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
-    """Fresh votes bound the class in the ledger, as if there were no cache."""
-    for row, drawn in zip(rows, task.draw(rows, Stream.FRESH, [range(m) for m in passes]), strict=True):
+def scratch_draws(
+    task: Task, ledger: Ledger, rows: Ints, passes: Ints, stream: Stream = Stream.FRESH
+) -> list[Draws[Any]]:
+    """The model's own votes bound the class in the ledger, as if there were no cache."""
+    ledger.samples[rows] = passes
+
+    def enter(i: int, drawn: Drawn) -> tuple[int, Ints]:
+        row = int(rows[i])
         ledger.spend(row, drawn)
-        c, m = ledger.classes[row], len(drawn.votes)
-        ledger.top_votes[row], ledger.samples[row] = drawn.counts[c], m
-        claims = _claims(task, c, drawn.counts, m)
+        ledger.top_votes[row] = drawn.counts[ledger.classes[row]]
+        return row, drawn.counts
+
+    def bound(block: list[tuple[int, Ints]]) -> None:
+        here = np.array([row for row, _ in block])
+        claims = _claims(task, ledger.classes[here], np.stack([votes for _, votes in block]), ledger.samples[here])
         otherwise = Outcome.RUNNER_UP_TOO_CLOSE if task.two_sided else Outcome.NO_MAJORITY
-        ledger.claim(np.array([row]), claims.top_lower, claims.runner_up_upper, otherwise)
+        ledger.claim(here, claims.top_lower, claims.runner_up_upper, otherwise)
+
+    return [Draws(rows, stream, [range(m) for m in passes], enter, bound)]
 
 
-def _claims(task: Task, c: int, counts: Ints, samples: int) -> Claims:
-    if task.two_sided:
-        return claim_two_sided([c], [counts[c]], [np.delete(counts, c).max()], samples, task.alpha, task.sigma)
-    return claim_one_sided([c], [counts[c]], samples, task.alpha, task.sigma)
+def _claims(task: Task, classes: Ints, counts: Ints, samples: Ints) -> Claims:
+    here = np.arange(len(classes)), classes
+    if not task.two_sided:
+        return claim_one_sided(classes, counts[here], samples, task.alpha, task.sigma)
+    rivals = counts.copy()
+    rivals[here] = 0
+    return claim_two_sided(classes, counts[here], rivals.max(axis=1), samples, task.alpha, task.sigma)
 
 
 def scratch_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:

@@ -1,7 +1,7 @@
 """Two components in series: P(f^p votes c) >= P(f votes c) * P(f^p votes c | f votes c). Ours."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,17 @@ from recert.certificates import Outcome
 from recert.noise import Stream
 from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, series_table
+from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
 from recert.recertification.task import Task
-from recert.votes import Votes, count_votes
+from recert.sampling import Drawn
+from recert.votes import Votes, count_votes, first_places, merged
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def run_series(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+def series_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
     """Replay only cached noises on which f voted for the class; Buehler's bound on the product spends alpha once.
 
     Valid because the number of replays does not depend on the estimation votes of the input: then the votes kept, given
@@ -29,55 +31,54 @@ def run_series(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
     enough = top_votes >= passes
     rows, passes, top_votes = rows[enough], passes[enough], top_votes[enough]
     noises = [
-        np.flatnonzero(task.cached_votes(row) == task.classes[row])[:m] for row, m in zip(rows, passes, strict=True)
+        first_places(task.cached_votes(row) == task.classes[row], m, 2 * m) for row, m in zip(rows, passes, strict=True)
     ]
     ledger.replayed[rows], ledger.top_votes[rows], ledger.samples[rows] = passes, top_votes, task.cached_samples
 
-    def entered() -> Iterator[int]:
-        for row, m, drawn in zip(rows, passes, task.draw(rows, Stream.ESTIMATION, noises), strict=True):
-            ledger.spend(row, drawn)
-            ledger.kept[row] = drawn.counts[task.classes[row]]
-            ledger.lost[row] = m - ledger.kept[row]
-            yield int(row)
+    def enter(i: int, drawn: Drawn) -> int:
+        row = int(rows[i])
+        ledger.spend(row, drawn)
+        ledger.kept[row] = drawn.counts[task.classes[row]]
+        ledger.lost[row] = passes[i] - ledger.kept[row]
+        return row
 
     def bound(block: list[int]) -> None:
         kept, replayed = ledger.kept[block], ledger.replayed[block]
         top_lower = bounds.series_lower(ledger.top_votes[block], task.cached_samples, kept, replayed, task.alpha)
         ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
 
-    task.background.bound(entered(), bound)
+    return [Draws(rows, Stream.ESTIMATION, noises, enter, bound)]
 
 
-def run_series_two_sided(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> None:
+def series_two_sided_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
     """The same for the class, and for every rival b turned round: f^p shuns b where f shuns it (Theorem 2 in full).
 
     alpha is spent half on the class and half on the rival that is most probable under f^p: it is one fixed class, and the
     largest of all upper bounds is at least its own. The replays of all bounds overlap; their union is drawn once.
     """
     wanted = (_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True))
-    works = [work for work in wanted if work is not None]
-    rows = np.array([work.row for work in works], dtype=np.int64)
+    replays = [replay for replay in wanted if replay is not None]
+    rows = np.array([replay.row for replay in replays], dtype=np.int64)
     n = task.cached_samples
 
-    def entered() -> Iterator[tuple[_Replay, Ints]]:
-        drawn_rows = task.draw(rows, Stream.ESTIMATION, [work.union for work in works])
-        for work, drawn in zip(works, drawn_rows, strict=True):
-            row, kept = work.row, work.kept(drawn.votes, task.source.classes)
-            ledger.spend(row, drawn)
-            ledger.kept[row], ledger.lost[row] = kept[0], work.wanted[0] - kept[0]
-            ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(work.union), work.heads[0], n
-            yield work, kept
+    def enter(i: int, drawn: Drawn) -> tuple[_Replay, Ints]:
+        replay = replays[i]
+        row, kept = replay.row, replay.kept(drawn.votes, task.source.classes)
+        ledger.spend(row, drawn)
+        ledger.kept[row], ledger.lost[row] = kept[0], replay.wanted[0] - kept[0]
+        ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(replay.union), replay.heads[0], n
+        return replay, kept
 
     def bound(block: list[tuple[_Replay, Ints]]) -> None:
         # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
-        heads, wanted = (np.concatenate([getattr(work, name) for work, _ in block]) for name in ("heads", "wanted"))
+        heads, wanted = (np.concatenate([getattr(replay, name) for replay, _ in block]) for name in ("heads", "wanted"))
         lower = bounds.series_lower(heads, n, np.concatenate([kept for _, kept in block]), wanted, task.alpha / 2)
         ends = np.cumsum([len(kept) for _, kept in block])[:-1]
-        for (work, _), mine in zip(block, np.split(lower, ends), strict=True):
+        for (replay, _), mine in zip(block, np.split(lower, ends), strict=True):
             rival = np.nextafter(1 - mine[1:].min(), 2.0)
-            ledger.claim(np.array([work.row]), mine[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
+            ledger.claim(np.array([replay.row]), mine[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
 
-    task.background.bound(entered(), bound)
+    return [Draws(rows, Stream.ESTIMATION, [replay.union for replay in replays], enter, bound)]
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,12 @@ class _Replay:
         share = (selection + 0.5) / (selection.sum() + 1.0)
         about = np.concatenate([[share[c]], 1 - share[rivals], [1 - 0.5 / (selection.sum() + 1.0)]])
         wanted = np.maximum(1, np.floor(about * passes)).astype(np.int64)
-        noises = [votes == c, *(votes != b for b in rivals), np.ones(len(votes), dtype=bool)]
-        if any(np.count_nonzero(here) < m for here, m in zip(noises, wanted, strict=True)):
-            return None
-        chosen = [np.flatnonzero(here)[:m] for here, m in zip(noises, wanted, strict=True)]
-        union = np.unique(np.concatenate(chosen))
         heads = np.concatenate([[estimation[c]], len(votes) - estimation[rivals], [len(votes)]])
+        if (heads < wanted).any():
+            return None
+        noises = [votes == c, *(votes != b for b in rivals), np.ones(len(votes), dtype=bool)]
+        chosen = [first_places(here, m, 2 * passes) for here, m in zip(noises, wanted, strict=True)]
+        union = merged(chosen)
         return cls(row, rivals, heads, wanted, [np.searchsorted(union, places) for places in chosen], union, c)
 
     def kept(self, votes: Votes, classes: int) -> Ints:

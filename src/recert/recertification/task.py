@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recert.cache import Cache
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
-from recert.planning import Objective
+from recert.planning import Beliefs, Objective
 from recert.recertification.background import Background
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
 from recert.votes import Votes
@@ -54,6 +54,16 @@ class Task:
         return self.cache.counts(Stream.SELECTION)
 
     @cached_property
+    def selected(self) -> list[int]:
+        """How many of an input's selection votes were for any class."""
+        return [int(votes) for votes in self.selection.sum(axis=1)]
+
+    @cached_property
+    def beliefs(self) -> Beliefs:
+        """What the selection votes say about every row."""
+        return Beliefs.from_votes(self.selection, self.classes)
+
+    @cached_property
     def estimation(self) -> Ints:
         """Estimation votes of the original: rows x classes. They make every claim."""
         return self.cache.counts(Stream.ESTIMATION)
@@ -70,10 +80,14 @@ class Task:
     def cached_votes(self, row: int) -> Votes:
         return self.cache.votes(self.cache.digests[row])
 
-    def draw(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> Iterator[Drawn]:
-        """Votes of the modified model on some noises of a stream, row by row as they are drawn."""
-        works = [Work(int(self.positions[row]), stream, wanted) for row, wanted in zip(rows, samples, strict=True)]
-        return collect_each(self.source, works, f"re-certifying ({stream.name.lower()} noise)", self.progress)
+    def works(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> list[Work]:
+        """Some noises of a stream for each row."""
+        return [Work(int(self.positions[row]), stream, wanted) for row, wanted in zip(rows, samples, strict=True)]
+
+    def draw(self, works: Sequence[Work]) -> Iterator[Drawn]:
+        """Votes of the modified model, work by work as they are drawn."""
+        streams = " and ".join(stream.name.lower() for stream in sorted({work.stream for work in works}))
+        return collect_each(self.source, works, f"re-certifying ({streams} noise)", self.progress)
 
     def settings(self, method: str, *, error: float | None = None) -> Settings:
         """Settings of a result: the cache's noise and seed, the modified model's identity and numerics."""

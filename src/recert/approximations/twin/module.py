@@ -12,7 +12,7 @@ from recert.approximations.twin.layers import LAYERS
 from recert.approximations.twin.pools import POOLS
 from recert.approximations.twin.quantisers import QUANTISERS
 from recert.approximations.twin.shapes import SHAPES
-from recert.approximations.twin.values import Call, Operator, Value, real
+from recert.approximations.twin.values import Call, Known, Operator, Value, real
 from recert.errors import UnusableModel
 from recert.models.optional import needed
 
@@ -31,7 +31,7 @@ class Twin(nn.Module):
         self.register_buffer("file", torch.frombuffer(bytearray(content), dtype=torch.uint8))
         graph = needed("onnx").load_from_string(content).graph
         tensors = _tensors(graph)
-        self._shapes = {name: tensor for name, tensor in tensors.items() if tensor.dtype == torch.int64}
+        self._shapes = {name: _known(tensor) for name, tensor in tensors.items() if tensor.dtype == torch.int64}
         self._buffer_of = {name: f"_{i}" for i, name in enumerate(tensors) if name not in self._shapes}
         for name, buffer in self._buffer_of.items():
             self.register_buffer(buffer, tensors[name].to(torch.float32), persistent=False)
@@ -53,7 +53,11 @@ class Twin(nn.Module):
 
     def constant(self, name: str) -> Tensor:
         """A tensor of the file by its name: a scale, a zero point, the integers of a weight (held in float32)."""
-        return self._shapes[name] if name in self._shapes else self.get_buffer(self._buffer_of[name])
+        return self._shapes[name].real if name in self._shapes else self.get_buffer(self._buffer_of[name])
+
+
+def _known(tensor: Tensor) -> Known:
+    return Known(tensor, tuple(int(number) for number in tensor.flatten().tolist()))
 
 
 def _tensors(graph: Any) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ def dequantise(call: Call, inputs: list[Value | None]) -> Scaled:
     return Scaled(real(value) - zero, scale)
 
 
-def _settings(call: Call, inputs: list[Value | None]) -> tuple[Value, Tensor, Tensor]:
+def _settings(call: Call, inputs: list[Value | None]) -> tuple[Tensor | Scaled, Tensor, Tensor]:
     """The value, and its scale and zero point: one for all, or one per channel along the channel axis."""
     given, scale, zero = (*inputs, None)[:3]
     value = given if isinstance(given, Scaled) else real(given)

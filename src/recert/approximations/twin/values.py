@@ -27,7 +27,15 @@ class Scaled:
         return self.scale.numel() == 1
 
 
-Value = Tensor | Scaled
+@dataclass(frozen=True)
+class Known:
+    """Integers of the file itself (a shape, axes), also as plain numbers: a compiler need not look into a tensor."""
+
+    real: Tensor
+    numbers: tuple[int, ...]
+
+
+Value = Tensor | Scaled | Known
 """Integer tensors (shapes, axes) live on the CPU; everything else on the twin's device."""
 
 
@@ -52,9 +60,11 @@ def real(value: Value | None) -> Tensor:
     """The value as a real tensor."""
     if value is None:
         raise ValueError("expected an input, got none")
-    return value.real if isinstance(value, Scaled) else value
+    return value if isinstance(value, Tensor) else value.real
 
 
 def numbers(value: Value | None) -> list[int]:
     """A shape, axes or pads as a list."""
+    if isinstance(value, Known):
+        return list(value.numbers)
     return [int(number) for number in real(value).flatten().tolist()]
