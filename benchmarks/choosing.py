@@ -5,7 +5,7 @@
 
 The first call draws the votes of the original and of every candidate (each certified from scratch, in stores beside VOTES.npz, so that
 a killed run continues) and keeps them; when the file is there, nothing is drawn. `select` then runs on the recorded votes, and is
-charged for those that it looks at. A candidate such as prune:0.3+int8 is made in two steps.
+charged for those that it looks at.
 """
 
 import argparse
@@ -33,9 +33,7 @@ def made(model: nn.Module, spec: str, data: Dataset, options: argparse.Namespace
 
     noise = recert.Gaussian(options.sigma)
     calibration = Calibration(load_data(options.data, split="train", count=256).inputs, noise=noise)
-    for step in spec.split("+"):
-        model = approximate(model, step, calibration=calibration, example_input=data.inputs[:2]).model
-    return model
+    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:2]).model
 
 
 def draw(path: Path, options: argparse.Namespace) -> None:

@@ -36,6 +36,24 @@ def test_bad_specs(spec: Any, message: str) -> None:
         approximate(trained(), spec)
 
 
+def test_one_after_the_other() -> None:
+    """Quantising the pruned network is what pruning and quantising in two calls gives."""
+    both = approximate(trained(), "prune:0.3+int8-twin", calibration=calibration())
+    pruned = approximate(trained(), "prune:0.3", calibration=calibration()).model
+    apart = approximate(pruned, "int8-twin", calibration=calibration())
+    some = torch.from_numpy(images(8, seed=3)[0])
+    assert torch.equal(both.model(some), apart.model(some))
+    assert both.spec == "prune:0.3+int8-twin"
+    assert "set to zero" in both.description
+    assert "; then twin of int8" in both.description
+
+
+@pytest.mark.parametrize("spec", ["prune:0.3+", "prune:0.3+int9", "+int8", "int8++fp16", "prune:2+int8"])
+def test_bad_steps(spec: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        approximate(trained(), spec, calibration=calibration())
+
+
 def test_listing_does_not_import_torch() -> None:
     code = (
         "import sys; from recert.approximations import available_approximations as a, parse; "

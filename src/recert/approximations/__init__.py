@@ -8,7 +8,7 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from recert.approximations.registry import available_approximations, parse, register
+from recert.approximations.registry import available_approximations, parse, register, steps
 
 if TYPE_CHECKING:
     from recert.approximations.calibration import Calibration as Calibration
@@ -32,6 +32,7 @@ __all__ = [
     "available_approximations",
     "parse",
     "register",
+    "steps",
 ]
 
 

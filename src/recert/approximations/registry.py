@@ -54,8 +54,6 @@ def parse(spec: str) -> Parsed:
     Traceback (most recent call last):
     ValueError: expected prune:F with a fraction 0 < F < 1, got 'prune:1.5'; for example prune:0.1
     """
-    if not isinstance(spec, str):
-        raise ValueError(f"expected the name of an approximation, such as 'int8', got {spec!r}")
     name, colon, argument = spec.partition(":")
     kinds = _kinds()
     if name not in kinds:
@@ -70,6 +68,18 @@ def parse(spec: str) -> Parsed:
         except ValueError as error:
             raise ValueError(f"expected {kind.usage} {error}, got {spec!r}; for example {name}:0.1") from None
     return Parsed(spec, kind, argument if colon else None)
+
+
+def steps(spec: str) -> list[str]:
+    """One approximation after the other. A plus sign that no known name follows belongs to an argument.
+
+    >>> steps("prune:0.3+int8"), steps("int8")
+    (['prune:0.3', 'int8'], ['int8'])
+    """
+    if not isinstance(spec, str):
+        raise ValueError(f"expected the name of an approximation, such as 'int8', got {spec!r}")
+    names = "|".join(sorted(map(re.escape, _kinds()), key=len, reverse=True))
+    return re.split(rf"\+(?=(?:{names})(?:[:+]|$))", spec)
 
 
 def available_approximations() -> dict[str, str]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from recert.approximations.calibration import Calibration
 from recert.approximations.checks import check_changed, check_rows_independent
 from recert.approximations.context import Context
-from recert.approximations.registry import parse
+from recert.approximations.registry import Parsed, parse, steps
 from recert.errors import UnusableModel
 from recert.sampling.inputs import checked_inputs
 
@@ -30,7 +30,7 @@ class Approximation:
 def approximate(
     model: nn.Module, spec: str, *, calibration: Calibration | None = None, example_input: Any = None
 ) -> Approximation:
-    """Make a cheaper model by its spec (`int8`, `prune:0.1`, ...; see `available_approximations`).
+    """Make a cheaper model by its spec (`int8`, `prune:0.1`, ...; see `available_approximations`), or step by step (`prune:0.3+int8`).
 
     The given model stays as it is. Refused with UnusableModel: a result that is the same as the model, and one whose
     output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
@@ -38,15 +38,27 @@ def approximate(
 
     `int8` and `int8-twin` need `calibration`.
     """
-    parsed = parse(spec)
+    *before, last = [parse(step) for step in steps(spec)]
     if not isinstance(model, nn.Module):
         raise ValueError(
             f"expected a torch.nn.Module, got {type(model).__name__}; only its weights can be approximated"
         )
     example = _example(example_input, calibration)
-    context = Context(spec, calibration, example, parsed.kind.description)
+    if not before:
+        return _one_step(model, last, calibration, example)
+    earlier = approximate(
+        model, "+".join(step.spec for step in before), calibration=calibration, example_input=example_input
+    )
+    made = _one_step(earlier.model, last, calibration, example)
+    facts = {**earlier.facts, **made.facts}
+    return Approximation(made.model, spec, f"{earlier.description}; then {made.description}", facts)
+
+
+def _one_step(model: nn.Module, step: Parsed, calibration: Calibration | None, example: Tensor | None) -> Approximation:
+    spec = step.spec
+    context = Context(spec, calibration, example, step.kind.description)
     original = _copied(model).eval()
-    made = parsed.kind.load()(copy.deepcopy(original), parsed.argument, context)
+    made = step.kind.load()(copy.deepcopy(original), step.argument, context)
     if not isinstance(made, nn.Module):
         raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
     made.eval()

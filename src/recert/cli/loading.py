@@ -72,11 +72,11 @@ def approximated(
     model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Gaussian", seed: int
 ) -> "Approximation":
     """The changed model; quantisation is calibrated on noisy training inputs where the data has them."""
-    from recert.approximations import Calibration, approximate
+    from recert.approximations import Calibration, approximate, steps
     from recert.data import load_data
 
     calibration = None
-    if spec.startswith("int8"):
+    if any(step.startswith("int8") for step in steps(spec)):
         training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
         calibration = Calibration(training.inputs, noise=noise, seed=seed)
     return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])

@@ -33,7 +33,7 @@ def select(
         typer.Option(
             "--candidates",
             "-c",
-            help="Approximations of the model (int8,prune:0.1,...; see [b]recert approximations[/b]) or models of their own, "
+            help="Approximations of the model (int8,prune:0.1,prune:0.3+int8,...; see [b]recert approximations[/b]) or models of their own, "
             "between commas. Repeatable.",
         ),
     ],
