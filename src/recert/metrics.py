@@ -68,6 +68,8 @@ def speedup_by_area(
     3.0
     """
     ours, theirs = _curve(costs, radii), _curve(baseline_costs, baseline_radii)
+    if ours is None or theirs is None:
+        return Speedup(None, _NOTHING_CERTIFIED)
     low, high = max(ours[0][0], theirs[0][0]), min(ours[0][-1], theirs[0][-1])
     if not low < high:
         return Speedup(None, _no_overlap(ours[0], theirs[0]))
@@ -85,6 +87,8 @@ def speedup_by_ratio(
     3.0
     """
     ours, theirs = _curve(costs, radii), _curve(baseline_costs, baseline_radii)
+    if ours is None or theirs is None:
+        return Speedup(None, _NOTHING_CERTIFIED)
     inside = (ours[0] >= theirs[0][0]) & (ours[0] <= theirs[0][-1])
     if not inside.any():
         return Speedup(None, _no_overlap(ours[0], theirs[0]))
@@ -92,13 +96,20 @@ def speedup_by_ratio(
     return Speedup(float(ratios.mean()), f"mean of {inside.sum()} points that the baseline reaches")
 
 
-def _curve(costs: ArrayLike, radii: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points sorted by ACR; of points with one ACR the cheapest."""
+_NOTHING_CERTIFIED = "no input could be certified: nothing was spent, and nothing reached"
+
+
+def _curve(costs: ArrayLike, radii: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Points sorted by ACR; of points with one ACR the cheapest. None if there are none: what costs nothing is nothing."""
     cost, radius = np.asarray(costs, dtype=float), np.asarray(radii, dtype=float)
     if cost.shape != radius.shape or cost.ndim != 1 or not cost.size:
         raise ValueError(f"expected as many costs as ACRs, at least one, got {cost.shape} and {radius.shape}")
+    spent = (cost != 0) | (radius != 0)
+    cost, radius = cost[spent], radius[spent]
     if not (np.isfinite(cost).all() and np.isfinite(radius).all() and (cost > 0).all()):
         raise ValueError("expected finite ACRs and positive finite costs")
+    if not cost.size:
+        return None
     order = np.lexsort((cost, radius))
     keep = order[np.r_[True, np.diff(radius[order]) > 0]]
     return radius[keep], cost[keep]

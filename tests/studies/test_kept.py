@@ -10,9 +10,10 @@ from recert.errors import CorruptCache, StoreBusy
 from recert.noise import Stream
 from recert.sampling import Work, collect
 from recert.studies.from_scratch import FromScratch
+from recert.studies.kept import KeptVotes
 from recert.studies.request import Clock, MissingVotes, OutOfTime
 from recert.studies.vote_file import read_votes
-from tests.studies.conftest import Coins, Keep
+from tests.studies.conftest import Coins, Keep, about
 
 
 def test_every_vote_is_drawn_once_and_comes_back_as_it_was(keep: Keep) -> None:
@@ -50,10 +51,29 @@ def test_an_interrupted_draw_keeps_what_it_had(keep: Keep) -> None:
         np.testing.assert_array_equal(answer.votes, rest.truth(i, Stream.ESTIMATION, 1_000))
 
 
-def test_the_clock_stops_a_draw(keep: Keep) -> None:
-    votes = keep(Coins(), clock=Clock(minutes=1, started=time.monotonic() - 120))
+def test_the_clock_stops_a_draw_and_keeps_what_it_had(keep: Keep) -> None:
+    class Over(Clock):
+        def check(self) -> None:
+            if coins.asked >= 2_000:
+                raise OutOfTime("over")
+
+    coins = Coins()
+    votes = keep(coins, clock=Over())
+    with pytest.raises(OutOfTime):
+        collect(votes, [Work(i, Stream.FRESH, range(1_000)) for i in range(12)], "drawing")
+    assert votes.about.passes == coins.asked == 2_000
+
+
+def test_no_network_is_opened_when_the_time_is_over(keep: Keep) -> None:
+    over, coins = Clock(minutes=1, started=time.monotonic() - 120), Coins()
+    with pytest.raises(OutOfTime):
+        keep(coins, clock=over)
+    keep(coins).save()  # with a file, the network is opened when a vote is missing
+    opened: list[int | None] = []
+    votes = KeptVotes(keep(coins).path, 12, lambda size: opened.append(size) or (coins, about(coins)), over)
     with pytest.raises(OutOfTime):
         collect(votes, [Work(0, Stream.FRESH, range(10))], "drawing")
+    assert opened == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from scipy.stats import beta
 from recert.noise import Stream
 from recert.studies import STUDIES, accuracy, binomial, disparity, distribution, gamma, networks, soundness, versus
 from recert.studies.kept import KeptVotes
+from recert.studies.page import section
 from recert.studies.request import Cell, Request
 from recert.studies.results import read_result, write_result
 from recert.studies.run import pack, run
@@ -138,6 +139,25 @@ def test_a_study_is_resumed_and_computed_elsewhere(  # type: ignore[no-untyped-d
     assert pack(tmp_path / "store", tmp_path / "votes.tar") == [tmp_path / "votes-1.tar"]
     with tarfile.open(tmp_path / "votes-1.tar") as archive:
         assert len(archive.getnames()) == 2
+
+
+def test_a_cell_in_which_nothing_is_certified_is_written(request_for, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    grid = replace(request_for("speedup").grid, samples=(20,), count=2)  # too few votes about inputs that are too close
+    request = request_for("speedup", grid=grid)
+    assert run(replace(request, draw_only=True))
+    assert run(replace(request, may_draw=False))
+    result = read_result(tmp_path / "out" / "speedup" / f"{replace(CELL, samples=20).name}.json")
+    assert result["curves"]["auto two-sided"]["passes"] == [0.0]
+    for told in result["speedups"]["auto two-sided over scratch two-sided"].values():
+        assert told["value"] is None
+        assert "no input could be certified" in told["reason"]
+    assert "—" in section("speedup", tmp_path / "out")
+
+
+@pytest.mark.parametrize("study", ["gamma", "soundness"])
+def test_what_was_drawn_alone_is_enough(request_for, study: str) -> None:  # type: ignore[no-untyped-def]
+    assert run(request_for(study, draw_only=True))
+    assert run(request_for(study, may_draw=False))
 
 
 def test_missing_votes_leave_a_cell_out_and_say_so(request_for) -> None:  # type: ignore[no-untyped-def]

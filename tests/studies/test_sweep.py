@@ -1,10 +1,13 @@
 """Curves from kept votes: the same as without a file, and complete after drawing alone."""
 
+import sys
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.stats import beta
 
-from recert import Gaussian, StoredVotes, certify, recertify
+from recert import Gaussian, StoredVotes, bounds, certify, recertify
 from recert.comparison import BASELINES
 from recert.noise import Stream
 from recert.sampling import Work, collect
@@ -30,6 +33,35 @@ def swept(keep_all: Keep) -> Sweep:
 def test_drawing_alone_leaves_nothing_to_draw(swept: Sweep) -> None:
     assert set(swept.curves) == {*METHODS, *BASELINE_KEYS}
     assert all(np.isfinite(curve.radii).all() for curve in swept.curves.values())
+
+
+def test_nothing_is_drawn_that_is_not_asked_for_and_nothing_is_bounded(
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets, asked = Budgets(1_000, (0.02, 0.05, 0.1, 0.2, 0.4), (0.05, 0.1, 0.2)), []
+    for run in (draw, sweep):
+        original, changed = keep(Coins()), keep(coins := Coins(changed=True), changed=True)
+        cache = base_cache(original, budgets.samples)
+        with monkeypatch.context() as patched:
+            if run is draw:
+                for method in ("series", "paired", "joint"):
+                    patched.setattr(bounds, f"{method}_lower", _never(getattr(bounds, f"{method}_lower")))
+            run(changed, cache, budgets, Clock())
+        asked.append({(p, s): known.copy() for p, s, _, known in changed._slots.items()})
+        assert coins.asked == sum(known.sum() for known in asked[-1].values())
+    assert asked[0].keys() == asked[1].keys()
+    for key, known in asked[0].items():
+        np.testing.assert_array_equal(known, asked[1][key])
+
+
+def _never(bound: Callable[..., object]) -> Callable[..., object]:
+    """Fails where a method calls it; tables of planning may."""
+
+    def called(*arguments: object) -> object:
+        assert "planning" in sys._getframe(1).f_globals["__name__"]
+        return bound(*arguments)
+
+    return called
 
 
 def test_our_methods_stop_at_half_of_the_cache_and_irs_goes_on(swept: Sweep) -> None:

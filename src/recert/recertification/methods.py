@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome
 from recert.noise import Stream
-from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, plan_budget
+from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, best_option, parse_plan, plan_budget
 from recert.recertification.draws import Draws
 from recert.recertification.irs import irs_draws, irs_radius, proved_error, split_alpha
 from recert.recertification.joint import joint_draws, joint_radius, joint_two_sided_draws, joint_two_sided_radius
@@ -69,6 +69,11 @@ OPTIONS: dict[str, dict[str, Sequence[Option]]] = {
 METHODS = tuple(OPTIONS)
 _LARGEST_SHARE = {"irs": 1.0, "scratch": np.inf, "scratch-cached": np.inf}
 """Of the cached votes, how many an input may be given at most; half of them where not said."""
+
+
+def usual_objective(method: str) -> Objective | None:
+    """What a budget is shared out for unless told: our methods plan, the paper's and the baselines give every input the same."""
+    return parse_plan("acr" if method in ("auto", "series", "paired", "joint") else "uniform")
 
 
 def run(task: Task, method: str) -> Certificates:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,14 @@ class Task:
     family: int = 1
     progress: ProgressCallback | None = None
     background: Background = field(default_factory=Background)
+
+    @classmethod
+    def of(cls, source: VoteSource, cache: Cache, **settings: Any) -> Self:
+        """For the inputs of a source, equal ones once."""
+        first: dict[str, int] = {}
+        for position, digest in enumerate(source.digests):
+            first.setdefault(digest, position)
+        return cls(source, np.array(list(first.values())), cache.about(list(first)), **settings)
 
     @property
     def sigma(self) -> float:

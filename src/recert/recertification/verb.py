@@ -10,7 +10,7 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import check_settings, family_members
 from recert.planning import parse_plan
-from recert.recertification.methods import METHODS, run
+from recert.recertification.methods import METHODS, run, usual_objective
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, VoteSource, open_source
 from recert.sampling.network import Model
@@ -78,21 +78,16 @@ def recertify(
         raise ValueError(f"expected irs_form to be 'paper' or 'exact', got {irs_form!r}")
     if not 0 <= reuse_threshold <= 1:
         raise ValueError(f"expected a reuse_threshold between 0 and 1, got {reuse_threshold}; the paper's is 0.99")
-    ours = method in ("auto", "series", "paired", "joint")
     certificate = certificate or ("one-sided" if method == "irs" else manifest.certificate)
-    objective = parse_plan(plan or ("acr" if ours else "uniform"))
+    objective = usual_objective(method) if plan is None else parse_plan(plan)
     check_settings(samples, selection_samples, alpha, certificate)
     source = open_source(
         model, inputs, noise=manifest.gaussian, seed=manifest.seed, batch_size=batch_size or manifest.batch_size,
         device=device, classes=manifest.classes, identity=identity,
     )  # fmt: skip
-    first: dict[str, int] = {}
-    for position, digest in enumerate(source.digests):
-        first.setdefault(digest, position)
-    task = Task(
-        source=source, positions=np.array(list(first.values())), cache=cache.about(source.digests).about(list(first)),
-        samples=samples, alpha=alpha, certificate=certificate, objective=objective, selection_samples=selection_samples,
-        reuse_threshold=reuse_threshold, irs_form=irs_form, family=members, progress=progress,
+    task = Task.of(
+        source, cache.about(source.digests), samples=samples, alpha=alpha, certificate=certificate, objective=objective,
+        selection_samples=selection_samples, reuse_threshold=reuse_threshold, irs_form=irs_form, family=members, progress=progress,
     )  # fmt: skip
-    row = {digest: i for i, digest in enumerate(first)}
+    row = {digest: i for i, digest in enumerate(task.cache.digests)}
     return run(task, method).take([row[digest] for digest in source.digests])

@@ -138,6 +138,7 @@ class KeptVotes:
         if self._open_network is None:
             wanted = "its votes" if missing is None else f"{missing:,} more votes"
             raise MissingVotes(f"{self.path} lacks {wanted}, and drawing is switched off; draw them without --no-draw")
+        self._clock.check()  # loading and compiling take long, too
         if not self.path.exists():
             self._network, self.about = self._open_network(None)
             self._slots = Slots(self.about.classes)

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from recert.bounds import clopper_pearson_upper
+from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.noise import Stream
 from recert.recertification import recertify
-from recert.sampling import RememberingSource
+from recert.studies.asking import ask
+from recert.studies.kept import KeptVotes
 from recert.studies.networks import ORIGINAL, Bench
 from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from recert.studies.settings import cell_settings, provenance
@@ -33,18 +35,21 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
     anew = bench.votes(cell.network, cell.sigma, cell.approximation, seed=asked["independent_seed"])
     try:
-        cache, source, results = base_cache(original, cell.samples), RememberingSource(changed), {}
+        cache = base_cache(original, cell.samples)
+        if request.draw_only:
+            _draw(request, changed, cache, asked["budget"])
+            anew.votes(Stream.ESTIMATION, asked["independent_votes"])
+            return None
+        results = {}
         for method in METHODS:
             request.clock.check()
             results[method] = recertify(
-                source, None, cache, samples=asked["budget"], alpha=ALPHA, method=method, certificate="one-sided"
+                changed, None, cache, samples=asked["budget"], alpha=ALPHA, method=method, certificate="one-sided"
             )
         independent = anew.votes(Stream.ESTIMATION, asked["independent_votes"])
     finally:
         for votes in (original, changed, anew):
             votes.save()
-    if request.draw_only:
-        return None
     counts = np.stack([count_votes(row, anew.classes) for row in independent])
     return {
         "settings": asked,
@@ -52,6 +57,12 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
         "changed": provenance(changed),
         "methods": {method: _checked(result, counts, asked["independent_votes"]) for method, result in results.items()},
     }
+
+
+def _draw(request: Request, changed: KeptVotes, cache: Cache, budget: int) -> None:
+    for method in METHODS:
+        request.clock.check()
+        ask(changed, cache, method, samples=budget, alpha=ALPHA, certificate="one-sided")
 
 
 def _checked(result: Certificates, counts: np.ndarray, votes: int) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from recert.certification import certify
 from recert.comparison import BASELINES, Curve
 from recert.noise import parse_noise
 from recert.recertification import recertify
-from recert.sampling import RememberingSource
+from recert.sampling import RememberingSource, VoteSource
+from recert.studies.asking import ask
 from recert.studies.from_scratch import FromScratch
 from recert.studies.kept import KeptVotes
 from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Clock
@@ -64,29 +65,32 @@ class Sweep:
 def base_cache(original: KeptVotes, samples: int) -> Cache:
     """The original certified with the first `samples` of its votes. n is fixed beforehand, so a prefix is sound."""
     return certify(
-        RememberingSource(original), None, noise=parse_noise(original.about.noise), seed=original.about.seed,
+        original, None, noise=parse_noise(original.about.noise), seed=original.about.seed,
         samples=samples, selection_samples=SELECTION_SAMPLES, alpha=CACHE_ALPHA,
     )  # fmt: skip
 
 
 def draw(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> None:
-    """Draw every vote that `sweep` will ask for. The smaller budgets of irs and of the baselines ask for no others."""
-    scratch, replayed = RememberingSource(FromScratch(changed, budgets.prefix)), RememberingSource(changed)
-    clock.check()
-    _recertify(scratch, cache, BASELINES[0], "one-sided", budgets.passes(budgets.baselines)[-1])
+    """Draw every vote that `sweep` will ask for, and bound nothing.
+
+    The smaller budgets of irs and of the baselines ask for no other votes. Those of planned methods do, for a few: with
+    other flips on the pilot inputs, the plan is another one.
+    """
+    scratch, largest = FromScratch(changed, budgets.prefix), budgets.passes(budgets.baselines)[-1]
+    wanted: list[tuple[VoteSource, Key, int]] = [(scratch, (BASELINES[0], "one-sided"), largest)]
     for method, kind in METHODS:
         sizes = _sizes(method, kind, budgets)
-        for size in sizes[-1:] if method == "irs" else reversed(sizes):
-            clock.check()
-            _recertify(replayed, cache, method, kind, size)
+        wanted += [(changed, (method, kind), size) for size in (sizes[-1:] if method == "irs" else reversed(sizes))]
+    for source, (method, kind), size in wanted:
+        clock.check()
+        ask(source, cache, method, samples=size, alpha=ALPHA, certificate=kind)
 
 
 def sweep(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> Sweep:
     """All curves. Votes that are not kept yet are drawn."""
-    scratch, replayed = RememberingSource(FromScratch(changed, budgets.prefix)), RememberingSource(changed)
-    wanted = [(key, replayed, _sizes(*key, budgets)) for key in METHODS] + [
-        (key, scratch, budgets.passes(budgets.baselines)) for key in BASELINE_KEYS
-    ]
+    scratch, sizes = RememberingSource(FromScratch(changed, budgets.prefix)), budgets.passes(budgets.baselines)
+    wanted: list[tuple[Key, VoteSource, list[int]]] = [(key, changed, _sizes(*key, budgets)) for key in METHODS]
+    wanted += [(key, scratch, sizes) for key in BASELINE_KEYS]
     made = {key: _curve(source, cache, changed.labels, key, sizes, clock) for key, source, sizes in wanted}
     # One price for every pass, taken when all are drawn.
     price = changed.about.seconds_per_pass
@@ -103,7 +107,7 @@ def _sizes(method: str, kind: str, budgets: Budgets) -> list[int]:
     return sizes
 
 
-def _recertify(source: RememberingSource, cache: Cache, method: str, kind: str, samples: int) -> Certificates:
+def _recertify(source: VoteSource, cache: Cache, method: str, kind: str, samples: int) -> Certificates:
     selection, method = (max(1, samples // 100), BASELINES[0]) if method == AUTHORS else (100, method)
     return recertify(
         source, None, cache, samples=samples, alpha=ALPHA, method=method, certificate=kind, selection_samples=selection
@@ -111,7 +115,7 @@ def _recertify(source: RememberingSource, cache: Cache, method: str, kind: str, 
 
 
 def _curve(
-    source: RememberingSource, cache: Cache, labels: NDArray[np.int64], key: Key, sizes: Sequence[int], clock: Clock
+    source: VoteSource, cache: Cache, labels: NDArray[np.int64], key: Key, sizes: Sequence[int], clock: Clock
 ) -> tuple[Curve, float]:
     results = []
     for size in reversed(sizes):  # the largest first: the smaller ones then draw little
