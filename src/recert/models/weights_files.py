@@ -25,9 +25,9 @@ def load_weights(network: nn.Module, path: Path) -> str:
     state = fill(network, _state_of(read_tensors(path), path), path)
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()} - {torch.float32}
     if not kinds:
-        return f"weights from {path}"
+        return f"weights from {path.name}"
     stored = ", ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
-    return f"weights from {path}, stored as {stored} and computed in float32"
+    return f"weights from {path.name}, stored as {stored} and computed in float32"
 
 
 def read_tensors(path: Path) -> Any:

@@ -70,11 +70,11 @@ def _costs(group: list[Result]) -> Any:
 
 
 def _distribution(found: Found) -> Any:
-    figure, panels = new_figure(min(PANELS, len(found.results)) if len(found.results) < PANELS else PANELS)
     by_sigma: dict[float, list[Result]] = {}
     for result in found.results:
         by_sigma.setdefault(result["settings"]["sigma"], []).append(result)
-    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=False):
+    figure, panels = new_figure(len(by_sigma))
+    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=True):
         for number, result in enumerate(results):
             name = NETWORK_NAMES.get(result["settings"]["network"], result["settings"]["network"])
             axes.stairs(result["shares"], result["edges"], label=name, color=series(number).colour, linewidth=1.2)

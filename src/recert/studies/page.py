@@ -24,7 +24,7 @@ minutes on a CPU.
 *Settings.* Up to 500 CIFAR-10 test images, every twentieth (a smaller number of images takes the first of these). Cache: n votes
 that bound and 500 that choose, alpha = .001. Re-certification and baselines: alpha = .002 in total, as in the paper. Seed 0. Costs
 are forward passes on the changed network, charged as if every run stood alone, and seconds: passes times what a pass took in the
-fastest second of drawing. Networks: ours, trained with Gaussian noise; ResNet-20 ships with the package.
+fastest second of drawing (a device that was shared made all passes of a cell dearer alike). Networks: ours, trained with Gaussian noise; ResNet-20 ships with the package.
 
 ## Where ours differ, and why
 
