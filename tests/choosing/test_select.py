@@ -110,6 +110,21 @@ def test_hopeless_candidates_are_dropped_early_and_costlier_ones_not_certified()
     assert raced["dear"] <= 10 * INPUTS
 
 
+@pytest.mark.parametrize("metric", ["accuracy:0.6", "acr"])
+@pytest.mark.parametrize("samples", [60, 200])
+def test_gains_stay_within_the_budget(metric: str, samples: int) -> None:
+    """The original never names the label, a candidate nearly always: none of it can be re-certified, all of it gained."""
+    gained = copy_of_the_original(split(0.9, INPUTS, 1_000, 3), split(0.9, INPUTS, 100, 4))
+    nothing = recert.StoredVotes(0 * ESTIMATION, selection=0 * SELECTION, classes=2)
+    cache = recert.certify(nothing, None, noise=NOISE, samples=1_000, selection_samples=100)
+    chosen = recert.select(
+        {"gained": gained}, None, cache, LABELS, metric=metric, tolerance=0.0, cost={"gained": 1.0}, samples=samples
+    )
+    assert 0 < chosen.entries[0].final_passes <= samples * INPUTS
+    assert chosen.certificates is not None
+    assert chosen.certificates.average_certified_radius(LABELS) > 0.2
+
+
 def test_none_is_a_result() -> None:
     chosen = recert.select(
         {"bad": copy_of_the_original(1 - ESTIMATION, 1 - SELECTION)}, None, cached(), LABELS, cost={"bad": 1.0}
@@ -141,7 +156,9 @@ def test_repeated_inputs_are_counted_as_often_as_they_stand() -> None:
 
 
 REFUSED = {
-    "no candidates": ({"candidates": {}}, "at least one candidate"),
+    "no candidates": ({"candidates": {}}, "1 to 500 candidates, got 0"),
+    "too many candidates": ({"candidates": dict.fromkeys(range(501))}, "1 to 500 candidates, got 501"),
+    "alpha of 1": ({"alpha": 1.0}, "alpha between 0 and 1"),
     "uniform": ({"metric": "uniform"}, "acr or accuracy:RADIUS"),
     "unknown metric": ({"metric": "beauty"}, "accuracy:RADIUS"),
     "negative tolerance": ({"tolerance": -0.1}, "tolerance of at least 0"),

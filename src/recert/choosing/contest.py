@@ -64,7 +64,8 @@ class Contest:
         manifest = self.cache.manifest
         two_sided = manifest.certificate == "two-sided"
         yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.gaussian.sigma, two_sided)
-        prospects = Prospects(self.cache.counts(Stream.SELECTION), self.labels[self._first], yardstick)
+        votes, repeats = self.cache.counts(Stream.SELECTION), np.bincount(self.rows)
+        prospects = Prospects(votes, self.labels[self._first], yardstick, repeats)
         runners = [
             Runner(name, source, self.cache, self.positions, prospects, self.tolerance, self.progress)
             for name, source in sources.items()

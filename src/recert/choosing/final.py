@@ -48,8 +48,10 @@ def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certific
     prospects, tally = runner.prospects, runner.tally
     top, runner_up = prospects.under(tally)
     alone = prospects.alone(tally)
-    own_votes = _votes_needed(plan, Beliefs(top[alone], runner_up[alone]))
     carried_over = np.setdiff1d(prospects.right, alone)
+    budget = task.samples * len(task.positions)
+    own_share = len(alone) / max(len(alone) + len(carried_over), 1)
+    own_votes = _votes_needed(plan, Beliefs(top[alone], runner_up[alone]), int(budget * own_share))
     certified_before = task.base(task.alpha).certified[prospects.rows[carried_over]]
     ledger = Ledger.empty(task.classes.copy(), METHOD)
     ledger.otherwise[:] = Outcome.LEFT_OUT_BY_PLAN.value
@@ -59,8 +61,8 @@ def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certific
     # One digit is enough to plan with, and lets tables be used again.
     flips = float(f"{prospects.flips(tally):.1g}")
     options = [option for option in OPTIONS[METHOD][task.certificate] if option.name != "scratch-cached"]
-    budget = task.samples * len(task.positions) - int(own_votes.sum())
-    choice = _choose(plan, options, Beliefs(top[replayed], runner_up[replayed]), flips, budget)
+    beliefs = Beliefs(top[replayed], runner_up[replayed])
+    choice = _choose(plan, options, beliefs, flips, budget - int(own_votes.sum()))
     choice = Choice(np.append(choice.option, np.full(len(alone), len(options))), np.append(choice.passes, own_votes))
     try:
         rows = prospects.rows[np.append(replayed, alone)]
@@ -71,14 +73,21 @@ def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certific
     return ledger.certificates(task, METHOD)
 
 
-def _votes_needed(task: Task, beliefs: Beliefs) -> Ints:
-    """How many of its own votes a candidate needs on each input."""
+def _votes_needed(task: Task, beliefs: Beliefs, budget: int) -> Ints:
+    """How many of its own votes a candidate needs on each input, within the budget."""
     assert task.objective is not None
-    largest = min(max(task.cached_samples // 2, task.samples), task.cached_samples)
+    inputs = max(len(beliefs.top), 1)
+    each = min(budget // inputs, task.cached_samples)
     if task.objective.radius is None:
-        return np.full(len(beliefs.top), min(task.samples, largest))
-    passes = _enough(beliefs, [scratch_radius(task, 0.0, largest)], task.objective.radius, passes_grid(largest)).passes
-    return np.clip(_RESERVE * passes, min(task.samples // _LEAST, largest), largest)
+        return np.full(len(beliefs.top), min(task.samples, each))
+    largest = max(task.cached_samples // 2, each)
+    while True:
+        predictor = scratch_radius(task, 0.0, largest)
+        passes = _enough(beliefs, [predictor], task.objective.radius, passes_grid(largest)).passes
+        passes = np.clip(_RESERVE * passes, min(task.samples // _LEAST, largest), largest)
+        if passes.sum() <= budget or largest <= each:
+            return passes
+        largest = max(int(0.8 * largest), each)
 
 
 def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float, budget: int) -> Choice:

@@ -59,14 +59,15 @@ class Prospects:
     """Draws of the share of votes that an input's label has under the original, given its selection votes; and under a
     candidate, given its flips.
 
-    `rows` are the inputs whose label is a class of the network, `classes` these labels. `right` are those of them (by their
+    `rows` are the inputs whose label is a class of the network, `classes` these labels; an input that is given twice counts twice. `right` are those of them (by their
     place in `rows`) that have a chance to count for the original; on the others a candidate can gain.
     """
 
-    def __init__(self, selection: Ints, labels: Ints, yardstick: Yardstick) -> None:
-        self.inputs = len(selection)
+    def __init__(self, selection: Ints, labels: Ints, yardstick: Yardstick, repeats: Ints) -> None:
+        self.inputs = int(repeats.sum())
         self.rows: Ints = np.flatnonzero((labels >= 0) & (labels < selection.shape[1]))
         self.classes: Ints = labels[self.rows]
+        self._repeats = repeats[self.rows, None]
         self._yardstick = yardstick
         votes, everyone = selection[self.rows], np.arange(len(self.rows))
         rivals = votes.copy()
@@ -107,7 +108,7 @@ class Prospects:
 
     def shortfalls(self, tally: Tally) -> Floats:
         """By how much a candidate's scores lie below the original's: rows x draws. Gains are negative."""
-        return np.asarray(self._scores - self.scores(tally))
+        return np.asarray((self._scores - self.scores(tally)) * self._repeats)
 
     def alone(self, tally: Tally) -> Ints:
         """Rows on which a candidate's own votes say more than its flips."""

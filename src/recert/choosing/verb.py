@@ -22,6 +22,9 @@ FINAL_PASSES = 20
 """A finalist gets so many times the root of the cache's votes: that no flip was seen in m replays bounds their rate by about
 7 / m, which must be small beside the width of the cached bound, some multiple of 1 / root n."""
 
+MOST_CANDIDATES = 500
+"""Each finalist has half the error of the one before."""
+
 
 def select(
     candidates: Mapping[str, Model | StoredVotes],
@@ -43,10 +46,9 @@ def select(
 
     `metric` is "accuracy:R" (certified accuracy at radius R) or "acr" (average certified radius), on these inputs and labels;
     `tolerance` is in its units. All candidates run a short race on the cache's selection noise. Then, in order of cost, each is
-    raced until it is decided and, unless it was hopeless, re-certified on estimation noise, which the race never
-    sees, with at most `samples` forward passes per input (unless told, 20 times the root of the cache's votes per
-    input, and at most half of them). The first that reaches the
-    target wins.
+    raced until it is decided and, unless it was hopeless, certified on estimation noise, which the race never sees, with at
+    most about `samples` forward passes per input in the mean over all inputs (unless told, 20 times the root of the cache's
+    votes per input, and at most half of them). The first that reaches the target wins.
 
     For each input on its own, with probability at least 1 - alpha, the winner's certificate is true, whichever candidate won:
     the j-th finalist is certified at alpha / 2^j. `alpha` is twice the cache's unless told, so that the first finalist gets
@@ -59,8 +61,10 @@ def select(
     manifest = cache.manifest
     objective = _objective(metric)
     alpha = 2 * manifest.alpha * manifest.family if alpha is None else alpha
-    if not candidates:
-        raise ValueError("expected at least one candidate, got none")
+    if not 0 < len(candidates) <= MOST_CANDIDATES:
+        raise ValueError(f"expected 1 to {MOST_CANDIDATES} candidates, got {len(candidates)}")
+    if not 0 < alpha < 1:
+        raise ValueError(f"expected alpha between 0 and 1, got {alpha}; a usual value is 0.002")
     if not tolerance >= 0:
         raise ValueError(f"expected a tolerance of at least 0, in units of {metric}, got {tolerance}")
     costs = find_costs(candidates, cost, inputs)
@@ -124,6 +128,8 @@ def _inputs(sources: Mapping[str, RememberingSource], labels: ArrayLike) -> tupl
         raise ValueError(
             f"expected all candidates on the same inputs, got others for {stranger!r}; stored votes and models do not mix"
         )
+    if not digests:
+        raise ValueError("expected at least one input, got none")
     known = np.asarray(labels)
     if known.shape != (len(digests),) or not np.issubdtype(known.dtype, np.integer):
         raise ValueError(f"expected {len(digests)} labels as integers, got {known.dtype} {known.shape}")

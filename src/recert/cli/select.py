@@ -45,7 +45,7 @@ def select(
     samples: Annotated[
         int | None,
         typer.Option(
-            help="Forward passes per input of a finalist; 20 times the root of the cache's votes if not given."
+            help="Forward passes per input of a finalist, in the mean; 20 times the root of the cache's votes if not given."
         ),
     ] = None,
     alpha: Annotated[
