@@ -66,21 +66,13 @@ def costs(found: Found) -> str:
             curve, passes = result["curves"][name], result["curves"][name]["passes"][-1]
             computing = result["computing seconds"][name] / s["images"]
             row.append(f"{curve['ACR'][-1]:.4f} / {passes:,.0f} / {1e3 * price * passes:.2f} + {1e3 * computing:.2f}")
-        rows.append(row)
+        rows.append([*row, str(s["images"]), how(result["changed"]["numerics"])])
     if not rows:
         return ""
     headers = (
-        "network",
-        "sigma",
-        "change",
-        "n",
-        "ACR of the original",
-        "µs per pass",
-        "irs",
-        "auto",
-        "auto two-sided",
-        "Cohen",
-    )
+        "network", "sigma", "change", "n", "ACR of the original", "µs per pass", "irs", "auto", "auto two-sided", "Cohen",
+        "images", "numerics",
+    )  # fmt: skip
     return (
         "At the largest budget of each: ACR / forward passes per image / milliseconds per image, of forward passes + of planning and "
         f"bounds (these on the CPU that made the tables).\n\n{table(headers, rows)}"

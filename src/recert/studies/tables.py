@@ -76,7 +76,7 @@ def how(numerics: dict[str, str]) -> str:
     >>> how({"device": "cuda", "dtype": "float32", "tf32_convolutions": "True", "compiled": "True"})
     'cuda, float32 with TF32, compiled'
     """
-    dtype = numerics.get("dtype", "?")
+    dtype = "onnxruntime" if "onnxruntime" in numerics else numerics.get("dtype", "?")
     if numerics.get("tf32_convolutions") == "True" and dtype == "float32":
         dtype += " with TF32"
     words = [numerics.get("device", "?"), dtype, "compiled" if numerics.get("compiled") == "True" else ""]
