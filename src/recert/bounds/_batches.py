@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from recert.bounds.arguments import Floats, checked_counts
 
+TASKS_PER_WORKER = 4
+
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
     """Like `checked_counts`, but an input may have no replays at all."""
@@ -33,11 +35,15 @@ def map_distinct(function: Callable[..., float], *columns: Floats) -> Floats:
     rows, position = np.unique(np.stack([column.ravel() for column in columns], axis=1), axis=0, return_inverse=True)
     workers = min(len(rows), _cores())
     if workers <= 1:
-        values = [function(*row) for row in rows]
+        values = np.array([function(*row) for row in rows], dtype=float)
     else:
-        with ThreadPoolExecutor(workers) as pool:  # the compiled loops release the interpreter lock
-            values = list(pool.map(lambda row: function(*row), rows))
-    return np.asarray(values, dtype=float)[position.ravel()].reshape(columns[0].shape)
+        values = np.empty(len(rows))
+        # The compiled loops release the interpreter lock. Tasks of several rows, far apart and so of mixed cost, ask for it less often.
+        tasks = min(len(rows), TASKS_PER_WORKER * workers)
+        with ThreadPoolExecutor(workers) as pool:
+            for first, done in enumerate(pool.map(lambda i: [function(*row) for row in rows[i::tasks]], range(tasks))):
+                values[first::tasks] = done
+    return values[position.ravel()].reshape(columns[0].shape)
 
 
 def _cores() -> int:

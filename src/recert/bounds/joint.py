@@ -112,14 +112,14 @@ def _widths_of_votes(n: int, level: float) -> tuple[Floats, int]:
     return widths, int(np.argmax(np.arange(n + 1) / n >= widths))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _widths_of_lost(m1: int, level: float) -> Floats:
     # The upper half-width of a count is the lower one of the rest.
     widths: Floats = np.maximum.accumulate(_half_widths(m1, level)[::-1])
     return widths[np.arange(m1 + 1) / m1 + widths <= 0.5]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _widths_of_gained(m0: int, level: float) -> Floats:
     if m0 == 0:
         return np.zeros(1)
