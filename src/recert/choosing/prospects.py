@@ -59,8 +59,8 @@ class Prospects:
     """Draws of the share of votes that an input's label has under the original, given its selection votes; and under a
     candidate, given its flips.
 
-    `rows` are the inputs whose label is a class of the network, `classes` these labels; an input that is given twice counts twice. `right` are those of them (by their
-    place in `rows`) that have a chance to count for the original; on the others a candidate can gain.
+    `rows` are the inputs whose label is a class of the network, `classes` these labels. `right` are those of them (by their place
+    in `rows`) that have a chance to count for the original; on the others a candidate can gain. Repeated inputs count as often.
     """
 
     def __init__(self, selection: Ints, labels: Ints, yardstick: Yardstick, repeats: Ints) -> None:
