@@ -30,7 +30,7 @@ INPUTS = 500
 CALIBRATION_INPUTS = 256
 
 
-def test_inputs(spec: str) -> Dataset:
+def some_inputs(spec: str) -> Dataset:
     return load_data(spec, every=max(1, len(load_data(spec)) // INPUTS))
 
 
@@ -71,7 +71,7 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     loaded = load_model(options.model)
     noise = Gaussian(float(loaded.name.rpartition("-")[2]))
-    model, data = loaded.model.to(options.device), test_inputs(options.data)
+    model, data = loaded.model.to(options.device), some_inputs(options.data)
     assert data.labels is not None
     calibration = Calibration(load_data(options.data, split="train", count=CALIBRATION_INPUTS).inputs, noise)
     print(

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -226,16 +227,23 @@ def test_an_out_of_memory_batch_is_halved_and_retried(error: Exception, limit: i
     assert sampler.numerics["batch_size"] == str(sampler.batch_size)
 
 
-def test_memory_that_runs_out_midway_loses_nothing() -> None:
-    model, calls = linear_model(), []
+def tiring(model: nn.Module, most: int) -> Callable[[Tensor], Tensor]:
+    """A model that after some batches has memory for this many samples at most."""
+    calls = []
 
-    def tiring(batch: Tensor) -> Tensor:
+    def answer(batch: Tensor) -> Tensor:
         calls.append(len(batch))
-        if len(calls) > 5 and len(batch) > 10:
+        if len(calls) > 5 and len(batch) > most:
             raise MemoryError
-        return model(batch)
+        answered: Tensor = model(batch)
+        return answered
 
-    sampler = Sampler(tiring, inputs(), noise=NOISE, seed=3, batch_size=32)
+    return answer
+
+
+def test_memory_that_runs_out_midway_loses_nothing() -> None:
+    model = linear_model()
+    sampler = Sampler(tiring(model, 10), inputs(), noise=NOISE, seed=3, batch_size=32)
     votes = [drawn.votes for drawn in collect(sampler, estimation(5, 37), "test")]
     assert np.array_equal(votes, draw(model, inputs(), estimation(5, 37), batch_size=32))
     assert sampler.batch_size == 8
@@ -293,15 +301,8 @@ def test_a_source_is_not_taken_for_another() -> None:
 
 
 def test_memory_that_runs_out_again_while_a_smaller_lane_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, calls = linear_model(), []
-
-    def tiring(batch: Tensor) -> Tensor:
-        calls.append(len(batch))
-        if len(calls) > 5 and len(batch) > 8:
-            raise MemoryError
-        return model(batch)
-
-    sampler = Sampler(tiring, inputs(), noise=NOISE, seed=3, batch_size=32)
+    model = linear_model()
+    sampler = Sampler(tiring(model, 8), inputs(), noise=NOISE, seed=3, batch_size=32)
     made = sampler._new_lane
 
     def short_of_memory() -> object:

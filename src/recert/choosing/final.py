@@ -81,13 +81,7 @@ def _votes_needed(task: Task, beliefs: Beliefs, budget: int) -> Ints:
     if task.objective.radius is None:
         return np.full(len(beliefs.top), min(task.samples, each))
     largest = max(task.cached_samples // 2, each)
-    while True:
-        predictor = scratch_radius(task, 0.0, largest)
-        passes = _enough(beliefs, [predictor], task.objective.radius, passes_grid(largest)).passes
-        passes = np.clip(_RESERVE * passes, min(task.samples // _LEAST, largest), largest)
-        if passes.sum() <= budget or largest <= each:
-            return passes
-        largest = max(int(0.8 * largest), each)
+    return _surely_enough(task, beliefs, [scratch_radius(task, 0.0, largest)], budget, largest, each).passes
 
 
 def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float, budget: int) -> Choice:
@@ -98,12 +92,21 @@ def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float, b
     if task.objective.radius is None:
         some = Beliefs(beliefs.top[:, ::_EVERY], beliefs.runner_up[:, ::_EVERY])
         return plan_budget(some, predictors, task.objective, budget, largest)
+    return _surely_enough(task, beliefs, predictors, budget, largest, task.samples)
+
+
+def _surely_enough(
+    task: Task, beliefs: Beliefs, predictors: list[RadiusPredictor], budget: int, largest: int, smallest: int
+) -> Choice:
+    """Passes for the radius with a reserve. What exceeds the budget is cut, from `largest` down to `smallest` for an input."""
+    assert task.objective is not None
+    assert task.objective.radius is not None
     while True:
         choice = _enough(beliefs, predictors, task.objective.radius, passes_grid(largest))
         passes = np.clip(_RESERVE * choice.passes, min(task.samples // _LEAST, largest), largest)
-        if passes.sum() <= budget or largest <= task.samples:
+        if passes.sum() <= budget or largest <= smallest:
             return Choice(choice.option, passes)
-        largest = int(0.8 * largest)
+        largest = max(int(0.8 * largest), smallest)
 
 
 def _enough(beliefs: Beliefs, predictors: list[RadiusPredictor], radius: float, passes: Floats) -> Choice:

@@ -157,17 +157,6 @@ class _Asked:
         return counts
 
 
-def _coarse(replays: float) -> int:
-    """Rounded down to seven binary digits: questions with equal numbers of replays share the tables of their bounds.
-
-    >>> _coarse(100.9), _coarse(1001)
-    (100, 1000)
-    """
-    whole = int(replays)
-    dropped = max(whole.bit_length() - 7, 0)
-    return whole >> dropped << dropped
-
-
 def _enter(ledger: Ledger, row: int, of_class: Counts, replayed: int, samples: int) -> None:
     ledger.top_votes[row], ledger.lost[row], about, ledger.gained[row], _ = of_class
     ledger.kept[row], ledger.replayed[row], ledger.samples[row] = about - ledger.lost[row], replayed, samples
