@@ -4,7 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_file
 
+from recert import Gaussian
+from recert.approximations import Calibration, approximate
+from recert.data import load_data
+from recert.models import load_model
 from tests.test_cli import SMALL, recert
 
 CHOICE = ["--metric", "accuracy:0.1", "--tolerance", "0.4"]
@@ -76,3 +81,20 @@ def test_help_shows_an_example() -> None:
     shown = recert("select", "--help")
     assert shown.returncode == 0
     assert "Example: recert select" in " ".join(shown.stdout.split())
+
+
+def test_candidates_may_be_files(store: str, tmp_path: Path) -> None:
+    """A network that was pruned elsewhere, as weights; and one that was quantised, as an ONNX file."""
+    data, model = load_data("digits", split="train", count=64), load_model("digits").model
+    pruned = approximate(model, "prune:0.3", example_input=data.inputs[:2]).model
+    save_file(pruned.state_dict(), tmp_path / "pruned.safetensors")
+    quantised = approximate(model, "int8", calibration=Calibration(data.inputs, noise=Gaussian(0.5))).model
+    (tmp_path / "int8.onnx").write_bytes(quantised.content)
+    files = [f"digits@{tmp_path / 'pruned.safetensors'}", str(tmp_path / "int8.onnx")]
+    run = recert("select", *SMALL, "--store", store, *CHOICE, "-c", ",".join([*files, "prune:0.3"]), "-f", "json")
+    assert run.returncode == 0, run.stderr
+    entries = {entry["name"]: entry for entry in json.loads(run.stdout)["candidates"]}
+    assert set(entries) == {*files, "prune:0.3"}
+    assert entries[files[0]]["cost"] == entries["prune:0.3"]["cost"]
+    assert entries[files[0]]["predicted"] == entries["prune:0.3"]["predicted"]
+    assert entries[files[1]]["cost"] < entries["prune:0.3"]["cost"]
