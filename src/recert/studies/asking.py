@@ -1,6 +1,7 @@
 """Asks for the votes of a re-certification and leaves out its bounds: a device need not wait for them."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from recert.cache import Cache
 from recert.recertification.background import Background, Entry
@@ -20,10 +21,6 @@ class NoBounds(Background):
             pass
 
 
-def ask(source: VoteSource, cache: Cache, method: str, *, samples: int, alpha: float, certificate: str) -> None:
+def ask(source: VoteSource, cache: Cache, method: str, **settings: Any) -> None:
     """Draw every vote that `recertify` asks for with these settings."""
-    task = Task.of(
-        source, cache, samples=samples, alpha=alpha, certificate=certificate, objective=usual_objective(method),
-        background=NoBounds(),
-    )  # fmt: skip
-    run(task, method)
+    run(Task.of(source, cache, objective=usual_objective(method), background=NoBounds(), **settings), method)

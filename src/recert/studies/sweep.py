@@ -3,12 +3,12 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import Cache
-from recert.certificates import Certificates
 from recert.certification import certify
 from recert.comparison import BASELINES, Curve
 from recert.noise import parse_noise
@@ -77,13 +77,15 @@ def draw(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> No
     other flips on the pilot inputs, the plan is another one.
     """
     scratch, largest = FromScratch(changed, budgets.prefix), budgets.passes(budgets.baselines)[-1]
-    wanted: list[tuple[VoteSource, Key, int]] = [(scratch, (BASELINES[0], "one-sided"), largest)]
+    wanted: list[tuple[VoteSource, Key, int]] = [
+        (scratch, (name, "one-sided"), largest) for name in (BASELINES[0], AUTHORS)
+    ]
     for method, kind in METHODS:
         sizes = _sizes(method, kind, budgets)
         wanted += [(changed, (method, kind), size) for size in (sizes[-1:] if method == "irs" else reversed(sizes))]
     for source, (method, kind), size in wanted:
         clock.check()
-        ask(source, cache, method, samples=size, alpha=ALPHA, certificate=kind)
+        ask(source, cache, **_settings(method, kind, size))
 
 
 def sweep(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> Sweep:
@@ -107,11 +109,11 @@ def _sizes(method: str, kind: str, budgets: Budgets) -> list[int]:
     return sizes
 
 
-def _recertify(source: VoteSource, cache: Cache, method: str, kind: str, samples: int) -> Certificates:
+def _settings(method: str, kind: str, samples: int) -> dict[str, Any]:
     selection, method = (max(1, samples // 100), BASELINES[0]) if method == AUTHORS else (100, method)
-    return recertify(
-        source, None, cache, samples=samples, alpha=ALPHA, method=method, certificate=kind, selection_samples=selection
-    )
+    return {
+        "method": method, "certificate": kind, "samples": samples, "alpha": ALPHA, "selection_samples": selection,
+    }  # fmt: skip
 
 
 def _curve(
@@ -120,10 +122,11 @@ def _curve(
     results = []
     for size in reversed(sizes):  # the largest first: the smaller ones then draw little
         clock.check()
-        results.append(_recertify(source, cache, *key, size))
+        results.append(recertify(source, None, cache, **_settings(*key, size)))
     results.reverse()
     started = time.perf_counter()
-    _recertify(source, cache, *key, sizes[-1])  # again, now that nothing is drawn: what planning and bounds take
+    # Again, now that nothing is drawn: what planning and bounds take.
+    recertify(source, None, cache, **_settings(*key, sizes[-1]))
     seconds = time.perf_counter() - started
     radii = tuple(result.average_certified_radius(labels) for result in results)
     return Curve(key[0], key[1], tuple(sizes), tuple(results), 0.0, radii), seconds
