@@ -10,6 +10,8 @@ from recert.cli.certify import finish
 from recert.cli.output import check_output, say, show, summary
 from recert.cli.requirements import check_forms, check_labels
 
+PLANNED = ("auto", "series", "paired", "joint")
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(
@@ -90,6 +92,11 @@ def recertify(
         say(changed.description)
     network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     manifest = cache.manifest
+    if method in PLANNED and samples > manifest.samples // 2:
+        say(
+            f"{samples:,} forward passes were asked for; {method} gives no input more than half of the {manifest.samples:,} cached votes: "
+            "for more, use --method scratch-cached, or certify with more votes first"
+        )
     with drawn_progress() as progress, on_engine(
         engine.value, network, dataset.inputs, noise=manifest.gaussian, seed=manifest.seed, classes=manifest.classes,
         batch_size=batch_size or manifest.batch_size, device=device, workers=workers, address=ray_address,

@@ -57,7 +57,8 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs. The default is "acr" for auto,
+    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input
+    gets more than half as many as the cache has votes. The default is "acr" for auto,
     series, paired and joint. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
