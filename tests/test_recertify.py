@@ -240,6 +240,16 @@ def test_auto_does_without_fresh_votes_and_with_one_class(votes: dict[str, np.nd
     assert "most probable one" in recert.predict(same, None, noise=NOISE, samples=100).guarantee
 
 
+def test_inputs_that_are_done_first_are_not_bounded_as_if_nothing_flipped() -> None:
+    rng = np.random.default_rng(5)
+    base = (rng.random((32, 8_500)) > rng.uniform(0.65, 0.85, (32, 1))).astype(np.int64)
+    flipped = np.where(rng.random(base.shape) < 0.05, 1 - base, base)
+    original, changed = (StoredVotes(v[:, 500:], selection=v[:, :500], classes=2) for v in (base, flipped))
+    cache = recert.certify(original, None, noise=NOISE, samples=8_000)
+    result = recert.recertify(changed, None, cache, samples=3_000, certificate="one-sided")
+    assert set(result.method.tolist()) == {"joint"}  # series would lose a radius with every flip, and win none back
+
+
 class CountingVotes(StoredVotes):
     """Stored votes that note the inputs of every draw, and how many draws came to their end."""
 
