@@ -37,7 +37,7 @@ def irs_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draw
 def _transfer(
     task: Task, ledger: Ledger, rows: Ints, passes: Ints, cached_lower: NDArray[np.float64], zeta_alpha: float
 ) -> Draws[int]:
-    """Theorem 3: top_lower - disparity_upper, by the union bound. A vote for nobody always disagrees (EstimateZeta)."""
+    """Theorem 4: top_lower - disparity_upper, by the union bound. A vote for nobody always disagrees (EstimateZeta)."""
     ledger.replayed[rows], ledger.samples[rows] = passes, task.cached_samples
     ledger.top_votes[rows] = task.estimation[rows, task.classes[rows]]
 
