@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from recert.studies import STUDIES
+from recert.studies.cost_sections import cost_at, told
+from recert.studies.figures import panels_by_figure
 from recert.studies.page import SECTIONS, page
 from recert.studies.results import write_result
-from recert.studies.tables import NOT_RUN
+from recert.studies.summary import in_short
+from recert.studies.tables import NOT_RUN, Found
 
 ROOT = Path(__file__).parents[2]
 PAPER = Path(__file__).parents[2] / "src" / "recert" / "studies" / "paper.json"
@@ -56,6 +59,36 @@ def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
     assert cells[8:10] == ["6.00", "2.40"]  # auto, and auto / irs
     assert cells[11] == "—"
     assert cells[-2:] == ["250", "cuda, float16"]
+    short = in_short(tmp_path)
+    assert "| ResNet-110 | 1.0 | 1 | 3.02 to 3.02 | 2.50 to 2.50 | 6.00 to 6.00 | 2.40 to 2.40 | not run |" in short
+    assert "| ResNet-20 | 0.25 | 0 | not run" in short
+
+
+def test_a_curve_beyond_the_baseline_has_a_bound_instead_of_a_number() -> None:
+    curves = {"near": {"ACR": [0.3, 0.4], "passes": [100.0, 200.0]}, "far": {"ACR": [0.5, 0.6], "passes": [10.0, 20.0]}}
+    result = {"curves": curves, "speedups": {}}
+    assert told(result, "far", "near") == "> 20.0"
+    assert told(result, "near", "far") == "< 0.05"
+    assert told(result, "near", "missing") == "—"
+    assert told(None, "far", "near") == NOT_RUN
+
+
+def test_what_a_radius_costs_is_read_between_the_budgets_that_were_run() -> None:
+    curve = {"ACR": [0.2, 0.4, 0.6], "passes": [100.0, 200.0, 400.0]}
+    assert cost_at(curve, 0.5) == ("", pytest.approx(300.0))
+    assert cost_at(curve, 0.1) == ("under ", 100.0)
+    assert cost_at(curve, 0.7) == ("", None)
+
+
+def test_rounded_weights_have_a_panel_of_their_own_only_where_nothing_computes_in_that_type(tmp_path: Path) -> None:
+    for change in ("prune:0.1", "fp16-weights", "bf16-weights", "fp16", "int8-twin"):
+        settings = {"network": "digits", "sigma": 0.5, "approximation": change, "samples": 100}
+        write_result(tmp_path / "speedup", change.replace(":", "-"), {"settings": settings})
+    shown = [
+        [r["settings"]["approximation"] for r in group]
+        for group in panels_by_figure(Found("speedup", tmp_path)).values()
+    ]
+    assert shown == [["fp16", "int8-twin", "prune:0.1"], ["bf16-weights"]]
 
 
 @pytest.mark.parametrize(

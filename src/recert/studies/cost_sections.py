@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from recert.studies.catalogue import APPROXIMATIONS, NETWORKS, QUANTISATIONS
 from recert.studies.results import Result
 from recert.studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, cells_of, how, number, paper, reported, table
@@ -11,10 +13,12 @@ HEADERS = (
     "network", "sigma", "change", "paper: IRS", "irs", "irs, authors' baseline", "series", "paired", "auto", "auto ÷ irs",
     "auto, given class", "auto two-sided", "auto two-sided, Algorithm 1", "÷ irs", "images", "numerics",
 )  # fmt: skip
+PAPER_IMAGES = 500
 LEGEND = """Speed-up by area over Cohen's baseline in forward passes, all one-sided and on the same votes, unless said
 otherwise. *authors' baseline*: with n_p / 100 selection votes and only as many budgets as the methods have, as in the paper.
 *given class*: over a baseline that is given the cached class and the same skips. *auto two-sided*: the library's default, with
-the runner-up, over Cohen's baseline with the runner-up, and over Cohen's Algorithm 1, which has none. A dash: no common range of ACR, so there is no number.
+the runner-up, over Cohen's baseline with the runner-up, and over Cohen's Algorithm 1, which has none. *>*: the smallest budget reaches more than
+the baseline's largest; the ratio of the two. *<*: the largest reaches less than the baseline's smallest. A dash: no number.
 """
 
 
@@ -24,26 +28,32 @@ def speedup(result: Result | None, ours: str, baseline: str, kind: str = "by are
     return told.get("value")
 
 
+def told(result: Result | None, ours: str, baseline: str) -> str:
+    """A speed-up as text; a bound on it where one curve lies beyond the other."""
+    value = speedup(result, ours, baseline)
+    if result is None or value is not None:
+        return number(value, ".2f")
+    mine, theirs = result["curves"].get(ours), result["curves"].get(baseline)
+    if mine and theirs and min(mine["ACR"]) >= max(theirs["ACR"]) > 0:
+        return f"> {max(theirs['passes']) / min(mine['passes']):.1f}"
+    if mine and theirs and min(theirs["ACR"]) >= max(mine["ACR"]) > 0:
+        return f"< {min(theirs['passes']) / max(mine['passes']):.2f}"
+    return "—"
+
+
 def speedup_row(cells: dict[str, Any], result: Result | None, network: str, sigma: str, change: str) -> list[str]:
     missing = NOT_RUN if result is None else "—"
     irs, auto, default = (speedup(result, m, COHEN) for m in ("irs one-sided", "auto one-sided", "auto two-sided"))
-    values = [
-        irs, speedup(result, "irs one-sided", AUTHORS, "by area, baseline as in the paper"),
-        speedup(result, "series one-sided", COHEN), speedup(result, "paired one-sided", COHEN), auto,
-        auto / irs if auto and irs else None, speedup(result, "auto one-sided", GIVEN),
-        speedup(result, "auto two-sided", "scratch two-sided"), default, default / irs if default and irs else None,
-    ]  # fmt: skip
-    told = reported(cells, sigma, IN_PAPER.get(change, change), form=".2f")
-    images, numerics = (str(result["settings"]["images"]), how(result["changed"]["numerics"])) if result else ("", "")
+    authors = speedup(result, "irs one-sided", AUTHORS, "by area, baseline as in the paper")
     return [
-        NETWORK_NAMES.get(network, network),
-        sigma,
-        change,
-        told,
-        *(number(v, ".2f", missing) for v in values),
-        images,
-        numerics,
-    ]
+        NETWORK_NAMES.get(network, network), sigma, change, reported(cells, sigma, IN_PAPER.get(change, change), form=".2f"),
+        told(result, "irs one-sided", COHEN), number(authors, ".2f", missing),
+        *(told(result, f"{method} one-sided", COHEN) for method in ("series", "paired", "auto")),
+        number(auto / irs if auto and irs else None, ".2f", missing), told(result, "auto one-sided", GIVEN),
+        told(result, "auto two-sided", "scratch two-sided"), told(result, "auto two-sided", COHEN),
+        number(default / irs if default and irs else None, ".2f", missing),
+        *((str(result["settings"]["images"]), how(result["changed"]["numerics"])) if result else ("", "")),
+    ]  # fmt: skip
 
 
 def speedups(found: Found) -> str:
@@ -92,8 +102,34 @@ def headline(found: Found) -> str:
     hours = reference["cells"]["cifar-resnet110"]
     return (
         f"{reference['table']}: {hours['baseline hours']} hours to {hours['IRS hours']} hours at one ACR. Our numbers are means over the whole "
-        f"range of ACR.\n\n{LEGEND}\n{table(HEADERS, rows)}\n{costs(found)}"
+        f"range of ACR.\n\n{LEGEND}\n{table(HEADERS, rows)}\n{''.join(map(_seconds, found.results))}{costs(found)}"
     )
+
+
+def _seconds(result: Result) -> str:
+    """What the same ACR costs by each method, in seconds of forward passes."""
+    curves, price, cohen = result["curves"], result["changed"]["seconds per pass"], result["curves"][COHEN]
+    shares = [f"{budget / result['settings']['samples']:.0%}" for budget in cohen["budgets"]]
+    rows = []
+    for share, passes, radius in zip(shares, cohen["passes"], cohen["ACR"], strict=True):
+        ours = [cost_at(curves[f"{method} one-sided"], radius) for method in ("irs", "series", "paired", "auto")]
+        reached = [f"{told}{PAPER_IMAGES * price * at:,.0f}" if at else "—" for told, at in ours]
+        rows.append([share, f"{radius:.4f}", f"{PAPER_IMAGES * price * passes:,.0f}", *reached])
+    return (
+        f"Seconds of forward passes for {PAPER_IMAGES} images, {1e6 * price:.1f} µs each ({how(result['changed']['numerics'])}), to reach what "
+        "Cohen's baseline reaches with n_p votes. *under*: the smallest budget that was run reaches more. A dash: out of reach. A cache of n votes "
+        "knows no more than n votes do, and flips take of it, so that with n_p near n / 2 certifying anew is as good.\n\n"
+        f"{table(('n_p', 'ACR', 'Cohen', 'irs', 'series', 'paired', 'auto'), rows)}\n"
+    )
+
+
+def cost_at(curve: dict[str, Any], radius: float) -> tuple[str, float | None]:
+    """Forward passes per image that reach a radius, between the budgets that were run."""
+    order = np.argsort(curve["ACR"])
+    radii, passes = np.array(curve["ACR"])[order], np.array(curve["passes"])[order]
+    if radius > radii[-1]:
+        return "", None
+    return "under " if radius < radii[0] else "", float(np.interp(radius, radii, passes))
 
 
 def samples(found: Found) -> str:
