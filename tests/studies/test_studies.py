@@ -6,10 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 from recert.noise import Stream
-from recert.studies import STUDIES, accuracy, binomial, disparity, distribution, gamma, networks, soundness, versus
+from recert.studies import (
+    STUDIES,
+    accuracy,
+    binomial,
+    coverage,
+    disparity,
+    distribution,
+    gamma,
+    networks,
+    soundness,
+    versus,
+)
 from recert.studies.kept import KeptVotes
 from recert.studies.page import section
 from recert.studies.request import Cell, Request
@@ -99,13 +110,29 @@ def test_bounds_hold_against_independent_votes(request_for) -> None:  # type: ig
         assert 0 <= told["mean distance to the estimate"] < 0.2
 
 
+def test_bounds_of_many_caches_are_as_often_too_high_as_they_may_be(request_for) -> None:  # type: ignore[no-untyped-def]
+    result = coverage.compute(request_for("coverage"), replace(CELL, samples=200))
+    for method, told in result["methods"].items():
+        assert told["claims"] > 150, method
+        assert told["expected at most"] == pytest.approx(0.002 * told["claims"])
+        assert told["above the estimate"] <= binom.ppf(0.9999, told["claims"], 0.002), method
+
+
+def test_bounds_that_are_too_high_are_counted(request_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    """With alpha = .3 bounds are too high often, and the study has to count that."""
+    monkeypatch.setattr(coverage, "ALPHA", 0.3)
+    monkeypatch.setattr(coverage, "BLOCKS", 25)
+    result = coverage.compute(request_for("coverage"), replace(CELL, samples=200))
+    assert result["methods"]["series"]["above the estimate"] > 0.1 * result["methods"]["series"]["claims"]
+
+
 def test_soundness_would_notice_a_bound_that_is_too_high() -> None:
     class Result:
         certified = np.array([True, True])
         prediction = np.array([0, 0])
         top_lower = np.array([0.95, 0.5])
 
-    told = soundness._checked(Result(), np.array([[900, 100], [900, 100]]), 1_000)  # type: ignore[arg-type]
+    told = soundness.checked(Result(), np.array([[900, 100], [900, 100]]), 1_000)  # type: ignore[arg-type]
     assert told["above the upper bound"] == told["above the estimate"] == 1
 
 
@@ -154,8 +181,11 @@ def test_a_cell_in_which_nothing_is_certified_is_written(request_for, tmp_path: 
     assert "—" in section("speedup", tmp_path / "out")
 
 
-@pytest.mark.parametrize("study", ["gamma", "soundness"])
-def test_what_was_drawn_alone_is_enough(request_for, study: str) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("study", ["gamma", "soundness", "coverage"])
+def test_what_was_drawn_alone_is_enough(  # type: ignore[no-untyped-def]
+    request_for, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coverage, "BLOCKS", 4)
     assert run(request_for(study, draw_only=True))
     assert run(request_for(study, may_draw=False))
 

@@ -91,6 +91,12 @@ STUDIES = {
             Grid(("cifar-resnet20",), (0.5,), ("int8-twin", "prune:0.2"), (10_000,), 100),
             Grid(approximations=("prune:0.1",)),
         ),
+        Study(
+            "coverage", "A hundred caches of the same images from disjoint noises: how often re-certified bounds are too high.",
+            "none: an independent check", "coverage",
+            Grid(("cifar-resnet20",), (1.0,), QUANTISATIONS, (1_000,), 100),
+            Grid(approximations=("prune:0.1",), samples=(200,)),
+        ),
     )
 }  # fmt: skip
 

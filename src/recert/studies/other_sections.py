@@ -132,24 +132,36 @@ def binomial(found: Found) -> str:
 
 
 def soundness(found: Found) -> str:
-    text = (
+    return (
         "Lower bounds of re-certification against independent votes of the changed network, drawn with another seed. A sound bound lies "
         "above the independent *upper* bound (error .002 each) hardly ever; it may lie above the estimate now and then, with probability "
-        "at most .002 plus what the estimate's own error adds.\n\n"
+        f"at most .002 plus what the estimate's own error adds.\n\n{_checks(found)}"
     )
+
+
+def coverage(found: Found) -> str:
+    return (
+        "Each cache has n noises of its own, and so has its re-certification; the noises of all others but one say what is true. What a bound promises is "
+        "that it lies above the truth with probability at most alpha = .002. The share of the other votes is nearly the truth, so that *above the "
+        "estimate* should not exceed alpha × claims by more than chance (alpha allows more: inputs without a claim count, too). Caches are small "
+        f"so that there are many: an error in a bound would show in the number of misses.\n\n{_checks(found)}"
+    )
+
+
+def _checks(found: Found) -> str:
     if not found.results:
-        return f"{text}{NOT_RUN}\n"
+        return f"{NOT_RUN}\n"
     rows = []
     for result in found.results:
         s = result["settings"]
         for method, told in result["methods"].items():
             rows.append([
-                _name(s["network"]), str(s["sigma"]), s["approximation"], method, f"{s['budget']:,}", f"{s['independent_votes']:,}", str(told["claims"]),
-                str(told["above the upper bound"]), str(told["above the estimate"]), number(told["expected at most"], ".2f"),
+                _name(s["network"]), str(s["sigma"]), s["approximation"], method, f"{s['samples']:,}", f"{s['budget']:,}", f"{s['independent_votes']:,}",
+                f"{told['claims']:,}", str(told["above the upper bound"]), str(told["above the estimate"]), number(told["expected at most"], ".2f"),
                 number(told["mean distance to the estimate"], ".4f"),
             ])  # fmt: skip
     headers = (
-        "network", "sigma", "change", "method", "n_p", "independent votes", "claims", "above the upper bound", "above the estimate",
+        "network", "sigma", "change", "method", "n", "n_p", "independent votes", "claims", "above the upper bound", "above the estimate",
         "alpha × claims", "mean distance below the estimate",
     )  # fmt: skip
-    return text + table(headers, rows)
+    return table(headers, rows)

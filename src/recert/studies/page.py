@@ -13,7 +13,7 @@ SECTIONS = {
     "speedup": cost_sections.speedups, "headline": cost_sections.headline, "samples": cost_sections.samples,
     "large-np": cost_sections.large_np, "disparity": other_sections.disparity, "gamma": other_sections.gamma,
     "distribution": other_sections.distribution, "accuracy": other_sections.accuracy, "binomial": other_sections.binomial,
-    "soundness": other_sections.soundness,
+    "soundness": other_sections.soundness, "coverage": other_sections.coverage,
 }  # fmt: skip
 
 INTRODUCTION = """# Results: the paper's tables beside ours

@@ -55,7 +55,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
         "settings": asked,
         "original": provenance(original),
         "changed": provenance(changed),
-        "methods": {method: _checked(result, counts, asked["independent_votes"]) for method, result in results.items()},
+        "methods": {method: checked(result, counts, asked["independent_votes"]) for method, result in results.items()},
     }
 
 
@@ -65,7 +65,7 @@ def _draw(request: Request, changed: KeptVotes, cache: Cache, budget: int) -> No
         ask(changed, cache, method, samples=budget, alpha=ALPHA, certificate="one-sided")
 
 
-def _checked(result: Certificates, counts: np.ndarray, votes: int) -> dict[str, Any]:
+def checked(result: Certificates, counts: np.ndarray, votes: int) -> dict[str, Any]:
     claimed = np.flatnonzero(result.certified)
     hits = counts[claimed, result.prediction[claimed]]
     lower, upper = result.top_lower[claimed], np.asarray(clopper_pearson_upper(hits, votes, ALPHA))
