@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 from pathlib import Path
@@ -35,3 +36,21 @@ def test_links_of_the_documentation_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_speedups_in_the_readme_are_those_of_the_results() -> None:
+    rows = [line.strip("| ").split(" | ") for line in README.splitlines() if "**" in line and line.startswith("| ")]
+    names = {
+        "fp16": "fp16",
+        "bf16": "bf16",
+        "int8, really quantised": "int8-twin",
+        "pruned by 10%": "prune-0.1",
+        "pruned by 20%": "prune-0.2",
+    }
+    assert [row[0] for row in rows] == list(names)
+    for change, _, irs, auto in rows:
+        found = json.loads(
+            (ROOT / "results" / "speedup" / f"cifar-resnet110-1.0-{names[change]}-n10000.json").read_text()
+        )["speedups"]
+        for method, shown in (("irs", irs), ("auto", auto.strip("*"))):
+            assert f"{found[f'{method} one-sided over scratch one-sided']['by area']['value']:.2f}" == shown
