@@ -116,7 +116,9 @@ def test_recertify_writes_a_row_per_input(store: Path, tmp_path: Path) -> None:
 
 def test_a_budget_beyond_half_of_the_cache_is_not_cut_in_silence(store: Path) -> None:
     call = ["recertify", *SMALL, "--store", str(store), "-a", "prune:0.1"]
-    assert "half of the 400 cached votes" in " ".join(recert(*call, "--samples", "300").stderr.split())
+    assert "with 400 cached votes auto gives no input more than 200" in " ".join(
+        recert(*call, "--samples", "300").stderr.split()
+    )
     assert "cached votes" not in recert(*call, "--samples", "200").stderr
 
 

@@ -80,3 +80,11 @@ def test_bad_arguments() -> None:
         metrics.average_certified_radius([1, 2], [0.1, 0.2], [1])
     with pytest.raises(ValueError, match="positive finite costs"):
         metrics.speedup_by_area([0, 1], [0.1, 0.2], [1, 2], [0.1, 0.2])
+
+
+def test_what_a_radius_costs_is_read_between_the_points_of_a_curve() -> None:
+    costs, radii = [400.0, 100.0, 200.0], [0.6, 0.2, 0.4]
+    assert metrics.cost_at(0.5, costs, radii) == pytest.approx(300.0)
+    assert metrics.cost_at(0.1, costs, radii) == 100.0
+    assert metrics.cost_at(0.7, costs, radii) is None
+    assert metrics.cost_at(0.0, [0.0], [0.0]) is None  # nothing certified

@@ -96,6 +96,16 @@ def speedup_by_ratio(
     return Speedup(float(ratios.mean()), f"mean of {inside.sum()} points that the baseline reaches")
 
 
+def cost_at(radius: float, costs: ArrayLike, radii: ArrayLike) -> float | None:
+    """What a curve costs at an ACR, between its points: its first point if that reaches more, None if no point reaches it.
+
+    >>> cost_at(0.5, [200, 1000], [0.4, 0.6]), cost_at(0.3, [200, 1000], [0.4, 0.6]), cost_at(0.7, [200, 1000], [0.4, 0.6])
+    (600.0, 200.0, None)
+    """
+    curve = _curve(costs, radii)
+    return None if curve is None or radius > curve[0][-1] else float(np.interp(radius, *curve))
+
+
 _NOTHING_CERTIFIED = "no input could be certified: nothing was spent, and nothing reached"
 
 

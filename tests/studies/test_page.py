@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recert.studies import STUDIES
-from recert.studies.cost_sections import cost_at, told
+from recert.studies.cost_sections import speedup_text
 from recert.studies.figures import panels_by_figure
 from recert.studies.page import SECTIONS, page
 from recert.studies.results import write_result
@@ -67,17 +67,10 @@ def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
 def test_a_curve_beyond_the_baseline_has_a_bound_instead_of_a_number() -> None:
     curves = {"near": {"ACR": [0.3, 0.4], "passes": [100.0, 200.0]}, "far": {"ACR": [0.5, 0.6], "passes": [10.0, 20.0]}}
     result = {"curves": curves, "speedups": {}}
-    assert told(result, "far", "near") == "> 20.0"
-    assert told(result, "near", "far") == "< 0.05"
-    assert told(result, "near", "missing") == "—"
-    assert told(None, "far", "near") == NOT_RUN
-
-
-def test_what_a_radius_costs_is_read_between_the_budgets_that_were_run() -> None:
-    curve = {"ACR": [0.2, 0.4, 0.6], "passes": [100.0, 200.0, 400.0]}
-    assert cost_at(curve, 0.5) == ("", pytest.approx(300.0))
-    assert cost_at(curve, 0.1) == ("under ", 100.0)
-    assert cost_at(curve, 0.7) == ("", None)
+    assert speedup_text(result, "far", "near") == "> 20.0"
+    assert speedup_text(result, "near", "far") == "< 0.05"
+    assert speedup_text(result, "near", "missing") == "—"
+    assert speedup_text(None, "far", "near") == NOT_RUN
 
 
 def test_rounded_weights_have_a_panel_of_their_own_only_where_nothing_computes_in_that_type(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ from recert.cli.certify import finish
 from recert.cli.output import check_output, say, show, summary
 from recert.cli.requirements import check_forms, check_labels
 
-PLANNED = ("auto", "series", "paired", "joint")
-
 
 def add_to(app: typer.Typer) -> None:
     app.command(
@@ -77,6 +75,7 @@ def recertify(
     from recert.cli.loading import approximated, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
     from recert.engines import on_engine
+    from recert.recertification.methods import METHODS, most_passes
 
     cache = recert.Cache.open(store)
     dataset = load_inputs(data, split=split, every=every, count=count)
@@ -92,9 +91,9 @@ def recertify(
         say(changed.description)
     network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     manifest = cache.manifest
-    if method in PLANNED and samples > manifest.samples // 2:
+    if method in METHODS and samples > (most := most_passes(method, manifest.samples)):
         say(
-            f"{samples:,} forward passes were asked for; {method} gives no input more than half of the {manifest.samples:,} cached votes: "
+            f"{samples:,} forward passes were asked for; with {manifest.samples:,} cached votes {method} gives no input more than {most:,}: "
             "for more, use --method scratch-cached, or certify with more votes first"
         )
     with drawn_progress() as progress, on_engine(

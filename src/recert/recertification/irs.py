@@ -1,5 +1,6 @@
 """Incremental randomized smoothing, the paper's method (Algorithms 2 and 3)."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from recert.planning import RadiusPredictor
 from recert.planning.prediction import Circumstances, irs_table
 from recert.recertification.draws import Draws
 from recert.recertification.ledger import Ledger
+from recert.recertification.scratch import scratch_draws
 from recert.recertification.task import Task
 from recert.sampling import Drawn
 
@@ -30,7 +32,7 @@ def irs_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draw
     fresh_alpha = task.alpha if task.irs_form == "paper" else cache_alpha
     return [
         _transfer(task, ledger, rows[~near_one], passes[~near_one], cached_lower, zeta_alpha),
-        _anew(task, ledger, rows[near_one], passes[near_one], fresh_alpha),
+        *scratch_draws(replace(task, alpha=fresh_alpha), ledger, rows[near_one], passes[near_one]),
     ]
 
 
@@ -55,23 +57,6 @@ def _transfer(
         ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
 
     return Draws(rows, Stream.ESTIMATION, [range(m) for m in passes], enter, bound)
-
-
-def _anew(task: Task, ledger: Ledger, rows: Ints, passes: Ints, alpha: float) -> Draws[int]:
-    """Votes for the cached class on noises that the cache has not seen."""
-    ledger.samples[rows] = passes
-
-    def enter(i: int, drawn: Drawn) -> int:
-        row = int(rows[i])
-        ledger.spend(row, drawn)
-        ledger.top_votes[row] = drawn.counts[task.classes[row]]
-        return row
-
-    def bound(block: list[int]) -> None:
-        top_lower = bounds.clopper_pearson_lower(ledger.top_votes[block], ledger.samples[block], alpha)
-        ledger.claim(np.array(block), np.atleast_1d(top_lower), None, Outcome.NO_MAJORITY)
-
-    return Draws(rows, Stream.FRESH, [range(m) for m in passes], enter, bound)
 
 
 def split_alpha(task: Task) -> tuple[float, float]:

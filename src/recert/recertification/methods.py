@@ -73,6 +73,11 @@ _LARGEST_SHARE = {"irs": 1.0, "scratch": np.inf, "scratch-cached": np.inf}
 """Of the cached votes, how many an input may be given at most; half of them where not said."""
 
 
+def most_passes(method: str, cached_samples: int) -> int:
+    """How many forward passes an input is given at most."""
+    return int(min(_LARGEST_SHARE.get(method, 0.5) * cached_samples, 2**31))
+
+
 def usual_objective(method: str) -> Objective | None:
     """What a budget is shared out for unless told: our methods plan, the paper's and the baselines give every input the same."""
     return parse_plan("acr" if method in ("auto", "series", "paired", "joint") else "uniform")
@@ -155,7 +160,7 @@ def _draw_and_bound(task: Task, wanted: Sequence[Draws[Any]]) -> None:
 
 def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float, budget: int) -> Choice:
     """An option and passes for each row. Skipped inputs leave their share of the budget to others."""
-    largest = int(min(_LARGEST_SHARE.get(method, 0.5) * task.cached_samples, 2**31))
+    largest = most_passes(method, task.cached_samples)
     if task.objective is None and task.samples > largest:
         raise ValueError(
             f"expected at most {largest} samples for method {method!r} and a cache of {task.cached_samples} votes per input, "

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import numpy as np
-
+from recert.metrics import cost_at
 from recert.studies.catalogue import APPROXIMATIONS, NETWORKS, QUANTISATIONS
 from recert.studies.results import Result
 from recert.studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, cells_of, how, number, paper, reported, table
@@ -14,6 +13,7 @@ HEADERS = (
     "auto, given class", "auto two-sided", "auto two-sided, Algorithm 1", "÷ irs", "images", "numerics",
 )  # fmt: skip
 PAPER_IMAGES = 500
+METHODS = ("irs", "series", "paired", "auto")
 LEGEND = """Speed-up by area over Cohen's baseline in forward passes, all one-sided and on the same votes, unless said
 otherwise. *authors' baseline*: with n_p / 100 selection votes and only as many budgets as the methods have, as in the paper.
 *given class*: over a baseline that is given the cached class and the same skips. *auto two-sided*: the library's default, with
@@ -28,7 +28,7 @@ def speedup(result: Result | None, ours: str, baseline: str, kind: str = "by are
     return told.get("value")
 
 
-def told(result: Result | None, ours: str, baseline: str) -> str:
+def speedup_text(result: Result | None, ours: str, baseline: str) -> str:
     """A speed-up as text; a bound on it where one curve lies beyond the other."""
     value = speedup(result, ours, baseline)
     if result is None or value is not None:
@@ -47,10 +47,10 @@ def speedup_row(cells: dict[str, Any], result: Result | None, network: str, sigm
     authors = speedup(result, "irs one-sided", AUTHORS, "by area, baseline as in the paper")
     return [
         NETWORK_NAMES.get(network, network), sigma, change, reported(cells, sigma, IN_PAPER.get(change, change), form=".2f"),
-        told(result, "irs one-sided", COHEN), number(authors, ".2f", missing),
-        *(told(result, f"{method} one-sided", COHEN) for method in ("series", "paired", "auto")),
-        number(auto / irs if auto and irs else None, ".2f", missing), told(result, "auto one-sided", GIVEN),
-        told(result, "auto two-sided", "scratch two-sided"), told(result, "auto two-sided", COHEN),
+        speedup_text(result, "irs one-sided", COHEN), number(authors, ".2f", missing),
+        *(speedup_text(result, f"{method} one-sided", COHEN) for method in ("series", "paired", "auto")),
+        number(auto / irs if auto and irs else None, ".2f", missing), speedup_text(result, "auto one-sided", GIVEN),
+        speedup_text(result, "auto two-sided", "scratch two-sided"), speedup_text(result, "auto two-sided", COHEN),
         number(default / irs if default and irs else None, ".2f", missing),
         *((str(result["settings"]["images"]), how(result["changed"]["numerics"])) if result else ("", "")),
     ]  # fmt: skip
@@ -112,24 +112,21 @@ def _seconds(result: Result) -> str:
     shares = [f"{budget / result['settings']['samples']:.0%}" for budget in cohen["budgets"]]
     rows = []
     for share, passes, radius in zip(shares, cohen["passes"], cohen["ACR"], strict=True):
-        ours = [cost_at(curves[f"{method} one-sided"], radius) for method in ("irs", "series", "paired", "auto")]
-        reached = [f"{told}{PAPER_IMAGES * price * at:,.0f}" if at else "—" for told, at in ours]
-        rows.append([share, f"{radius:.4f}", f"{PAPER_IMAGES * price * passes:,.0f}", *reached])
+        ours = [_seconds_at(curves[f"{method} one-sided"], radius, price) for method in METHODS]
+        rows.append([share, f"{radius:.4f}", f"{PAPER_IMAGES * price * passes:,.0f}", *ours])
     return (
         f"Seconds of forward passes for {PAPER_IMAGES} images, {1e6 * price:.1f} µs each ({how(result['changed']['numerics'])}), to reach what "
         "Cohen's baseline reaches with n_p votes. *under*: the smallest budget that was run reaches more. A dash: out of reach. A cache of n votes "
         "knows no more than n votes do, and flips take of it, so that with n_p near n / 2 certifying anew is as good.\n\n"
-        f"{table(('n_p', 'ACR', 'Cohen', 'irs', 'series', 'paired', 'auto'), rows)}\n"
+        f"{table(('n_p', 'ACR', 'Cohen', *METHODS), rows)}\n"
     )
 
 
-def cost_at(curve: dict[str, Any], radius: float) -> tuple[str, float | None]:
-    """Forward passes per image that reach a radius, between the budgets that were run."""
-    order = np.argsort(curve["ACR"])
-    radii, passes = np.array(curve["ACR"])[order], np.array(curve["passes"])[order]
-    if radius > radii[-1]:
-        return "", None
-    return "under " if radius < radii[0] else "", float(np.interp(radius, radii, passes))
+def _seconds_at(curve: dict[str, Any], radius: float, price: float) -> str:
+    passes = cost_at(radius, curve["passes"], curve["ACR"])
+    if passes is None:
+        return "—"
+    return f"{'under ' if radius < min(curve['ACR']) else ''}{PAPER_IMAGES * price * passes:,.0f}"
 
 
 def samples(found: Found) -> str:

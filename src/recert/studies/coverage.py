@@ -12,7 +12,8 @@ from recert.studies.networks import ORIGINAL, Bench
 from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from recert.studies.settings import cell_settings, provenance
 from recert.studies.soundness import METHODS, checked
-from recert.votes import count_votes
+from recert.studies.vote_file import About
+from recert.votes import Votes, count_votes
 
 BLOCKS = 100
 """Of n noises each: one is the cache, the next one gives fresh votes, all others say what is true."""
@@ -37,30 +38,36 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
         changed.save()
     if request.draw_only:
         return None
-    counts = np.stack([
-        [count_votes(block, changed.classes) for block in np.split(row, BLOCKS)] for row in after
-    ])  # fmt: skip
     found: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
-    for number, (old, new) in enumerate(zip(np.split(before, BLOCKS, 1), np.split(after, BLOCKS, 1), strict=True)):
+    for block in range(BLOCKS):
         request.clock.check()
-        following = (number + 1) % BLOCKS
-        fresh = after[:, following * cell.samples : (following + 1) * cell.samples]
-        others = np.delete(counts, [number, following], axis=1).sum(axis=1)
-        cache = certify(
-            StoredVotes(old, selection=selection, classes=original.classes), None, noise=parse_noise(original.about.noise),
-            samples=cell.samples, selection_samples=SELECTION_SAMPLES, alpha=CACHE_ALPHA,
-        )  # fmt: skip
-        source = StoredVotes(new, selection=selection, fresh=fresh, classes=changed.classes)
-        for method in METHODS:
-            result = recertify(
-                source, None, cache, samples=asked["budget"], alpha=ALPHA, method=method, certificate="one-sided"
-            )
-            found[method].append(checked(result, others, asked["independent_votes"]))
+        for method, told in _one_cache(asked, original.about, block, selection, before, after).items():
+            found[method].append(told)
     return {
         "settings": asked,
         "original": provenance(original),
         "changed": provenance(changed),
         "methods": {method: _together(each) for method, each in found.items()},
+    }
+
+
+def _one_cache(
+    asked: dict[str, Any], about: About, block: int, selection: Votes, before: Votes, after: Votes
+) -> dict[str, dict[str, Any]]:
+    """By method: bounds from the noises of one block against the votes of all other blocks but the next."""
+    n = asked["samples"]
+    here, following = (slice(n * number, n * (number + 1)) for number in (block, (block + 1) % BLOCKS))
+    unseen = np.delete(after, np.r_[here, following], axis=1)
+    counts = np.stack([count_votes(row, about.classes) for row in unseen])
+    cache = certify(
+        StoredVotes(before[:, here], selection=selection, classes=about.classes), None, noise=parse_noise(about.noise),
+        samples=n, selection_samples=SELECTION_SAMPLES, alpha=CACHE_ALPHA,
+    )  # fmt: skip
+    source = StoredVotes(after[:, here], selection=selection, fresh=after[:, following], classes=about.classes)
+    settings = {"samples": asked["budget"], "alpha": ALPHA, "certificate": "one-sided"}
+    return {
+        method: checked(recertify(source, None, cache, method=method, **settings), counts, asked["independent_votes"])
+        for method in METHODS
     }
 
 
