@@ -86,6 +86,10 @@ def _costs(group: list[Result]) -> Any:
         axes.set_title(
             f"{NETWORK_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}"
         )
+    if len(group) == 1:
+        price = 1e3 * group[0]["changed"]["seconds per pass"]
+        seconds = panels[-1].secondary_yaxis("right", functions=(lambda passes: price * passes, lambda ms: ms / price))
+        seconds.set_ylabel("milliseconds of forward passes per image")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(CURVES))
     return figure
 
