@@ -89,7 +89,7 @@ def _costs(group: list[Result]) -> Any:
     if len(group) == 1:
         price = 1e3 * group[0]["changed"]["seconds per pass"]
         seconds = panels[-1].secondary_yaxis("right", functions=(lambda passes: price * passes, lambda ms: ms / price))
-        seconds.set_ylabel("milliseconds of forward passes per image")
+        seconds.set_ylabel("milliseconds per image")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(CURVES))
     return figure
 
