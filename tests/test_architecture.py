@@ -33,8 +33,8 @@ def room(file: Path) -> str:
 PURE = {"bounds", "radius", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report"}
 ALLOWED = {
-    "errors": set(), "version": set(), "votes": set(), "metrics": set(), "radius": set(), "bounds": set(),
-    "noise": set(),
+    "errors": set(), "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
+    "bounds": {"compiled"}, "noise": {"compiled"},
     "models": {"errors", "noise"},
     "certificates": {"bounds", "radius", "metrics", "noise"},
     "cache": {"certificates", "errors", "models", "noise", "votes"},

@@ -45,7 +45,7 @@ def _count(cache: Cache, counted: NDArray[np.bool_]) -> tuple[Ints, Floats]:
     rivals[rows, top] = 0
     rival = np.minimum(m.samples - votes, rivals.max(axis=1)[:, None] + steps)
     classes = np.repeat(top, len(steps))
-    sigma = m.gaussian.sigma
+    sigma = m.gaussian.scale
     if m.certificate == "two-sided":
         claims = claim_two_sided(classes, votes.ravel(), rival.ravel(), m.samples, m.alpha, sigma)
     else:

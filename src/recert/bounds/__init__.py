@@ -5,7 +5,7 @@ certificate. Wilson and Agresti-Coull are approximate; they exist for comparison
 """
 
 from recert.bounds.approximate import agresti_coull_lower, agresti_coull_upper, wilson_lower, wilson_upper
-from recert.bounds.arguments import check_alpha
+from recert.bounds.arguments import SMALLEST_ALPHA, check_alpha
 from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper, two_sided_p_value
 from recert.bounds.joint import joint_lower
 from recert.bounds.paired import paired_losses_lower, paired_lower
@@ -13,6 +13,7 @@ from recert.bounds.sample_size import Interval, samples_for_width, smallest_samp
 from recert.bounds.series import series_lower
 
 __all__ = [
+    "SMALLEST_ALPHA",
     "Interval",
     "agresti_coull_lower",
     "agresti_coull_upper",

@@ -6,9 +6,10 @@ logarithms are subtracted from each other, so nothing cancels at a million trial
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from recert.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -19,7 +20,7 @@ _SMALL_STIRLING_ERRORS = np.array(
 )
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _stirling_error(n: int) -> float:
     if n < 16:
         return float(_SMALL_STIRLING_ERRORS[n])
@@ -28,7 +29,7 @@ def _stirling_error(n: int) -> float:
     return (1 / 12 - (1 / 360 - series * inverse_square) * inverse_square) / n
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _deviance(x: float, mean: float) -> float:
     """x ln(x / mean) + mean - x without cancellation."""
     difference = x - mean
@@ -45,7 +46,7 @@ def _deviance(x: float, mean: float) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def point_probability(k: int, n: int, p: float) -> float:
     """P(Bin(n, p) = k) for 0 <= k <= n and 0 < p < 1."""
     if k == 0:
@@ -57,13 +58,13 @@ def point_probability(k: int, n: int, p: float) -> float:
     return math.exp(exponent) * math.sqrt(n / (2 * math.pi * k * float(n - k)))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def rest_of_series(term: float, ratio: float) -> float:
     """At least the sum of what follows `term` when each term is at most `ratio` times the one before; at most 1."""
     return min(1.0, term * ratio / (1.0 - ratio)) if ratio < 1.0 else 1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def upper_tail(k: int, n: int, p: float) -> float:
     """P(Bin(n, p) >= k), never below it beyond rounding: the sum stops early and adds back what it left out."""
     if k <= 0 or p >= 1.0:

@@ -7,10 +7,10 @@ each with probability x; g of m0 replays gain it, each with probability y. q is 
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
+from recert.compiled import compiled
 
 # No log-probability is given below this: chords need upper bounds also where probabilities underflow.
 LOWEST = -690.0
@@ -47,20 +47,20 @@ class Cell(NamedTuple):
     v11: float
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def reach(target: float) -> float:
     """Deviations beyond which there is less than 1e-4 of the target (Hoeffding's and Bernstein's tails)."""
     return math.sqrt(2 * (9.2 - target))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def span(rate: float, trials: int, deviations: float) -> tuple[int, int]:
     """The counts that matter."""
     center, around = trials * rate, deviations * math.sqrt(trials * rate * (1 - rate)) + deviations * deviations / 3
     return max(0, int(center - around)), min(trials, int(center + around) + 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _window(rate: float, trials: int, first: int, length: int, deviations: float) -> tuple[int, Floats, float]:
     """Where the counts that matter start in a table, their point probabilities, and at least what is left out."""
     last = first + length - 1
@@ -86,7 +86,7 @@ def _window(rate: float, trials: int, first: int, length: int, deviations: float
     return low - first, chances, left_out
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _tails(n: int, p: float, smallest: int, deviations: float) -> tuple[int, Floats]:
     """At least P(Bin(n, p) >= k) for k = first, first + 1, ...; the first also for fewer k, the last for more k.
 
@@ -113,7 +113,7 @@ def _tails(n: int, p: float, smallest: int, deviations: float) -> tuple[int, Flo
     return first, tails
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log_chance(outcomes: Outcomes, p: float, x: float, y: float) -> float:
     """Upper bound on ln P(outcomes); it exceeds the probability by less than about 4e-4 of the target's.
 
@@ -143,35 +143,60 @@ def log_chance(outcomes: Outcomes, p: float, x: float, y: float) -> float:
     return max(LOWEST, min(0.0, math.log(total) + _ROUNDING)) if total > 0.0 else LOWEST
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def on_surface(q: float, x: float, y: float) -> float:
     """The largest p with p (1 - x) + (1 - p) y <= q, if y <= q."""
     above, below = max(0.0, q - y), 1.0 - q - x
     return above / (above + below) if below > 0.0 else 1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _largest_variance(low: float, high: float) -> float:
     return 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _log_odds_apart(low: float, high: float) -> float:
     return math.log(high / low * ((1 - low) / (1 - high))) if 0.0 < low < high else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
-def _lifted(value: float, lift: float, curvature: float) -> float:
-    """At least ln P where the log-odds of p are larger by `lift`; curvature >= n p (1 - p) on the way.
+@compiled
+def _sub_gaussian(low: float, high: float) -> float:
+    """The largest s2 for low <= p <= high with ln E exp(t (X - p)) <= s2 t^2 / 2 for all t, X being 1 with probability p.
 
-    Hoelder's inequality: P'(E) <= P(E)^(1 - 1/r) E[(dP'/dP)^r]^(1/r), and the last factor is at most
-    exp(curvature lift^2 (r - 1) / 2); this is the best r.
+    s2(p) = (1 - 2p) / (2 ln((1 - p) / p)) (Kearns and Saul, 1998). It rises up to 1/4 at p = 1/2 and then falls.
+    """
+    if low <= 0.5 <= high:
+        return 0.25
+    p = high if high < 0.5 else low
+    apart = 1.0 - 2.0 * p
+    if abs(apart) < 1e-5:
+        return 0.25
+    return apart / (2.0 * math.log((1.0 - p) / p)) if 0.0 < p < 1.0 else 0.0
+
+
+@compiled
+def lifted(value: float, lift: float, curvature: float) -> float:
+    """At least ln P(E) at log-odds a + lift of p, if ln P(E) is `value` at log-odds a; E is about K ~ Bin(n, p).
+
+    `curvature` is n s2, with s2 as by `_sub_gaussian` for the p at a + lift; or n p (1 - p) for the p at a, if that p is at
+    least 1/2. Hoelder's inequality: for all r > 1, P'(E) <= P(E)^(1 - 1/r) E[(dP'/dP)^r]^(1/r), and with A(a) = ln(1 + e^a)
+        ln E[(dP'/dP)^r] = n (A(a + r lift) + (r - 1) A(a) - r A(a + lift)) <= curvature lift^2 r (r - 1) / 2.
+    The last step with b = a + lift: the middle is n ((A(b + (r - 1) lift) - A(b)) + (r - 1) (A(b - lift) - A(b))), and
+    A(b + t) - A(b) <= t p' + s2 t^2 / 2 for all t; the terms in p' cancel. Where p >= 1/2, A'' falls from a on, so that
+    p (1 - p) bounds it on all of [a, a + r lift]; this is the second difference of A there. The best r gives the root below.
     """
     root = max(0.0, math.sqrt(-value) - lift * math.sqrt(0.5 * curvature))
     return -root * root
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
+def _moved(p: float, lift: float) -> float:
+    """The probability whose log-odds are larger by `lift`."""
+    return p / (p + (1.0 - p) * math.exp(-lift)) if p > 0.0 else 0.0
+
+
+@compiled
 def _peak(at_left: float, at_right: float, rise: float) -> float:
     """The largest value between two ends of linear interpolation plus 4 t (1 - t) rise."""
     difference = abs(at_left - at_right)
@@ -179,15 +204,16 @@ def _peak(at_left: float, at_right: float, rise: float) -> float:
     return max(at_left, at_right) + above
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def bound_cell(outcomes: Outcomes, q: float, cell: Cell) -> tuple[float, float, float]:
     """Upper bound on ln P on the surface over a cell, and about what the widths in x and in y add to it.
 
     With log-odds (a, b, c) of (p, x, y), ln P = C(a, b, c) - n A(a) - m1 A(b) - m0 A(c), A(a) = ln(1 + e^a), with C
     convex: the log of a sum of exponentials. On the surface a = ln(q - y) - ln(1 - q - x). Its second term is convex
     in b, so below its chord; its first is concave in c, above its chord by at most `lift`. So each point of the
-    surface lies, up to lift, below the mean of the four corners with weights that are products, and P rises in a. C
-    is at most its mean over the corners, and A at least its own less the largest A'' / 2 times the variance.
+    surface lies, up to lift, below the mean of the four corners with weights that are products, and P rises in a. So
+    ln P is bounded at that mean, a larger by lift: C is at most its mean over the corners that are lifted as well, and A
+    at least its own less the largest A'' / 2 times the variance. What lifting a corner adds, `lifted` bounds.
     From x = 0 there is no chord, but ln P rises by at most m1 ln(1 / (1 - x2)) from x2: the densities' ratio does.
     From y = 0 neither, but P is at most its value at y2 with the larger p of y = 0.
     """
@@ -195,8 +221,10 @@ def bound_cell(outcomes: Outcomes, q: float, cell: Cell) -> tuple[float, float, 
     apart, across_y = _log_odds_apart(y1, y2), math.log((q - y1) / (q - y2))
     from_zero = y1 <= 0.0 < y2
     lift = across_y if from_zero else y2 * q / (q - y2) ** 2 * apart**2 / 8
-    of_p = _largest_variance(on_surface(q, x1, y2), on_surface(q, x2, y1))
-    of_p = outcomes.n * (min(0.25, of_p * math.exp(lift)) if lift < 1.0 else 0.25)  # d ln p (1 - p) / da <= 1
+    low_p, high_p = on_surface(q, x1, y2), on_surface(q, x2, y1)
+    of_p = outcomes.n * _largest_variance(low_p, _moved(high_p, lift * _MORE)) * _MORE
+    of_lift = low_p * (1 - low_p) if low_p >= 0.5 else _sub_gaussian(low_p, _moved(high_p, lift * _MORE))
+    of_lift *= outcomes.n * _MORE
     if x1 <= 0.0:
         v00, v01, in_x = v10, v11, outcomes.m1 * -math.log1p(-x2)
     else:
@@ -208,8 +236,8 @@ def bound_cell(outcomes: Outcomes, q: float, cell: Cell) -> tuple[float, float, 
         in_y = outcomes.m0 * _largest_variance(y1, y2) * apart**2 / 8 + of_p * across_y**2 / 8
     in_x, in_y, lift = in_x * _MORE, in_y * _MORE, lift * _MORE
     top = max(max(v00, v01), max(v10, v11))
-    v00, v01 = _lifted(v00, lift, of_p), _lifted(v01, lift, of_p)
-    v10, v11 = _lifted(v10, lift, of_p), _lifted(v11, lift, of_p)
+    v00, v01 = lifted(v00, lift, of_lift), lifted(v01, lift, of_lift)
+    v10, v11 = lifted(v10, lift, of_lift), lifted(v11, lift, of_lift)
     along_x = _peak(max(v00, v01), max(v10, v11), in_x) + in_y
     along_y = _peak(max(v00, v10), max(v01, v11), in_y) + in_x
-    return min(along_x, along_y), in_x, in_y + _lifted(top, lift, of_p) - top
+    return min(along_x, along_y), in_x, in_y + lifted(top, lift, of_lift) - top

@@ -11,16 +11,18 @@ the box:
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers
 from recert.bounds._joint_chance import LOWEST, Cell, Outcomes, bound_cell, log_chance, on_surface
+from recert.compiled import compiled
 
 _DEPTH = 24  # the box is halved at most this often in each direction
 _SIDE = 1 << _DEPTH
 _MOST_CELLS = 1 << 15  # then a looser bound is tried; a quarter where each costs much
-_MOST_TRIES = 12
+_MOST_TRIES = 40  # a halving of what is left each time, so far more than are needed
+_LARGEST_TOLERANCE = 1e-4  # what is left unsearched, twice this, is then what a bound may lose
+_MOST_UNDECIDED = 8  # each has cost all its cells
 _FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
 
@@ -34,7 +36,7 @@ class Box(NamedTuple):
     y_high: float
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _between(low: float, high: float, share: float) -> float:
     """From low at 0 to high at 1, closer together near both ends: the deviation of a binomial falls like a root."""
     if share <= 0.0 or share >= 1.0:
@@ -42,7 +44,7 @@ def _between(low: float, high: float, share: float) -> float:
     return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _at_node(outcomes: Outcomes, q: float, x: float, y: float, key: int, keys: Integers, values: Floats) -> float:
     """ln P on the surface, computed once; a value that does not count where cells do without it."""
     if x <= 0.0 or (y <= 0.0 and outcomes.m0 > 0):
@@ -56,14 +58,14 @@ def _at_node(outcomes: Outcomes, q: float, x: float, y: float, key: int, keys: I
     return float(values[slot])
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, float]:
-    """Whether P is proven to be at most the target on the surface over the box; if it is not, an x and y to blame.
+    """Whether P is proven to be at most the target on the surface over the box, and the x and y where it was largest.
 
     Cuts the box into halves, across the side that adds more to the bound, until every cell is proven.
     """
     if box.x_high >= 1.0 - q and log_chance(outcomes, 1.0, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target:
-        return _UNDECIDED, box.x_high, box.y_high
+        return _EXCEEDED, max(box.x_low, 1.0 - q), box.y_high
     if box.x_low >= 1.0 - q or box.y_low >= q:
         return _COVERED, box.x_low, box.y_low
     box = Box(box.x_low, min(box.x_high, 1.0 - q), box.y_low, min(box.y_high, q))
@@ -71,9 +73,10 @@ def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, flo
     keys, values = np.zeros(4 * most_cells, np.int64), np.empty(4 * most_cells)
     stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
     depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
+    largest, at_x, at_y = LOWEST, box.x_low, box.y_low
     for _ in range(most_cells):
         if depth == 0:
-            return _COVERED, box.x_low, box.y_low
+            return _COVERED, at_x, at_y
         i1, i2, j1, j2 = stack[depth - 1]
         x1, x2 = _between(box.x_low, box.x_high, i1 / _SIDE), _between(box.x_low, box.x_high, i2 / _SIDE)
         y1, y2 = _between(box.y_low, box.y_high, j1 / _SIDE), _between(box.y_low, box.y_high, j2 / _SIDE)
@@ -88,16 +91,18 @@ def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, flo
             v10 = _at_node(outcomes, q, x2, y1, (i2 << 32) + j1 + 1, keys, values)
             v11 = _at_node(outcomes, q, x2, y2, (i2 << 32) + j2 + 1, keys, values)
             for v, x, y in ((v00, x1, y1), (v01, x1, y2), (v10, x2, y1), (v11, x2, y2)):
-                if v > outcomes.target:
-                    return _EXCEEDED, x, y
+                if v > largest:
+                    largest, at_x, at_y = v, x, y
+            if largest > outcomes.target:
+                return _EXCEEDED, at_x, at_y
             bound, in_x, in_y = bound_cell(outcomes, q, Cell(x1, x2, y1, y2, v00, v01, v10, v11))
         depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, in_x >= in_y)
         if depth < 0:
             break
-    return _UNDECIDED, box.x_low, box.y_low
+    return _UNDECIDED, at_x, at_y
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _halve(stack: Integers, depth: int, across_x: bool) -> int:
     """Replace the last cell by its halves; the new depth, or -1 if it is too small."""
     i1, i2, j1, j2 = stack[depth - 1]
@@ -113,34 +118,37 @@ def _halve(stack: Integers, depth: int, across_x: bool) -> int:
     return depth + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _crossing(outcomes: Outcomes, x: float, y: float, guess: float) -> float:
     """The q at which ln P reaches the target for given x and y; the bound is not above it. 1 if there is none.
 
-    The root of -ln P is nearly linear in the log-odds of p: secants find the crossing.
+    The root of -ln P is nearly linear in the log-odds of p: secants find the crossing. It need not be: P has plateaus
+    where few outcomes matter, so every third step halves, and what is returned is an end at which P was seen to exceed.
     """
     p = min(max(on_surface(guess, x, y), 1e-9), 1 - 1e-9)
     goal, low, high, a = math.sqrt(-outcomes.target), -_FAR, _FAR, math.log(p / (1 - p))
     last_a, last = a, 0.0
-    for _ in range(60):
+    for i in range(60):
         p = 1 / (1 + math.exp(-a))
         missing = math.sqrt(-log_chance(outcomes, p, x, y)) - goal
-        if abs(missing) < 1e-4 * goal:
-            return p * (1 - x) + (1 - p) * y
         low, high = (a, high) if missing > 0 else (low, a)
+        if abs(missing) < 1e-4 * goal:
+            high = a  # as good as exceeded: closer than the tolerance
+            break
         slope = (last - missing) / (a - last_a) if a != last_a else 0.0
         if slope <= 0.0:
             slope = math.sqrt(outcomes.n * p * (1 - p) / 2) + 1e-3
         last_a, last = a, missing
         a += min(3.0, max(-3.0, missing / slope))
-        if not low < a < high:
+        if not low < a < high or (i % 3 == 2 and high < _FAR and low > -_FAR):
             a = (low + high) / 2
         if high - low < 1e-9 or low > _FAR - 1:
             break
+    p = 1 / (1 + math.exp(-high))
     return p * (1 - x) + (1 - p) * y if high < _FAR else 1.0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _lowest_crossing(outcomes: Outcomes, box: Box, q: float, s: float, t: float, step: float) -> float:
     """The lowest crossing that a search with shrinking steps finds, from shares s and t of the box's sides on."""
     best = _crossing(outcomes, _between(box.x_low, box.x_high, s), _between(box.y_low, box.y_high, t), q)
@@ -160,13 +168,13 @@ def _lowest_crossing(outcomes: Outcomes, box: Box, q: float, s: float, t: float,
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _share(low: float, high: float, value: float) -> float:
     """The inverse of `_between`."""
     return 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, (value - low) / (high - low))))) if high > low else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _corner(outcomes: Outcomes, box: Box) -> float:
     """1 - x for the largest x of the box at which P exceeds the target with p = 1 and the largest y."""
     low, high = box.x_low, box.x_high
@@ -181,7 +189,7 @@ def _corner(outcomes: Outcomes, box: Box) -> float:
     return 1.0 - low
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float) -> float:
     """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
     lowest, start_s, start_t = _corner(outcomes, box), 0.5, 0.5
@@ -191,22 +199,19 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
             if crossing < lowest:
                 lowest, start_s, start_t = crossing, s, t
     lowest = min(lowest, _lowest_crossing(outcomes, box, lowest, start_s, start_t, 0.15))
-    covered, uncovered, back = 0.0, lowest, tolerance
+    covered, uncovered, back, undecided = 0.0, lowest, tolerance, 0
     for _ in range(_MOST_TRIES):
-        guess = (covered + uncovered) / 2 if covered > 0.0 else uncovered - back
-        q = math.floor(guess / step) * step
-        if q <= covered:
+        # Close below what is known to exceed the bound, then further down; never below the middle of what is left.
+        q = math.floor(max(uncovered - back, (covered + uncovered) / 2) / step) * step
+        if q <= covered or uncovered - covered <= 2 * tolerance or undecided == _MOST_UNDECIDED:
             break
         found, x, y = _is_covered(outcomes, q, box)
         if found == _COVERED:
             covered = q
-            if uncovered - covered <= 2 * tolerance:
-                break
-        else:
-            uncovered, back = q, 3 * back
-            if found == _UNDECIDED:
-                tolerance *= 3
-            else:
-                s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
-                uncovered = max(covered, min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)))
+            continue
+        s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
+        uncovered = max(covered, min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)))
+        back *= 3
+        if found == _UNDECIDED and uncovered == q:  # out of cells, and nothing above the target near the largest seen
+            tolerance, undecided = max(tolerance, min(3 * tolerance, _LARGEST_TOLERANCE)), undecided + 1
     return covered

@@ -8,10 +8,10 @@ region cost(x) + cost(y) + cost(z) <= budget, where each cost is -ln P(Bin(m, .)
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import point_probability, upper_tail
+from recert.compiled import compiled
 
 _MOST_CELLS = 1000  # then the search stops with a valid but looser bound
 _ROUNDING = 1e-10  # relative margin for rounding: a hundred times what the tests allow against 50-digit sums
@@ -32,7 +32,7 @@ class Region(NamedTuple):
     z: Votes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def cost_and_slopes(votes: Votes, at: float) -> tuple[float, float, float]:
     """-ln P(Bin(m, at) <= j) and its first two derivatives.
 
@@ -53,7 +53,7 @@ def cost_and_slopes(votes: Votes, at: float) -> tuple[float, float, float]:
     return cost, slope, slope * (slope + j / at - (m - j - 1) / (1.0 - at))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _maximizer(votes: Votes, weight: float, price: float, guess: float) -> float:
     """About the t that maximizes weight t - price cost(t) over 0 <= t <= most."""
     if votes.j >= votes.m:
@@ -78,7 +78,7 @@ def _maximizer(votes: Votes, weight: float, price: float, guess: float) -> float
     return low  # neighbouring floats: from the lower one, the tangent has only to reach up to `most`
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _conjugate(votes: Votes, weight: float, price: float, guess: float) -> tuple[float, float, float, float]:
     """Upper bound on weight t - price cost(t) over 0 <= t <= most; about the best t; its cost; -d cost / d ln price.
 
@@ -92,7 +92,7 @@ def _conjugate(votes: Votes, weight: float, price: float, guess: float) -> tuple
     return bound, t, cost, response
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _bound_cell(
     region: Region, left: float, right: float, price: float, y: float, z: float
 ) -> tuple[float, float, float, float, float]:
@@ -125,7 +125,7 @@ def _bound_cell(
     return bound + _ROUNDING * size, at_middle, price, y, z
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def largest_loss(region: Region, tolerance: float) -> float:
     """Upper bound on the largest (1 - x) y + x z in the region: halve the worst cell until its bound is tight."""
     cells = np.empty((_MOST_CELLS + 1, 6))  # left, right, bound, price, y, z
@@ -145,6 +145,6 @@ def largest_loss(region: Region, tolerance: float) -> float:
     return min(1.0, float(cells[worst, 2]))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _share(votes: Votes) -> float:
     return (votes.j + 1.0) / (votes.m + 1.0)

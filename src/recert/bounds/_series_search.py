@@ -7,10 +7,10 @@ it, each with probability r; q = p r is the probability to be bounded.
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series, upper_tail
+from recert.compiled import compiled
 
 # What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
@@ -31,7 +31,7 @@ class Outcomes(NamedTuple):
     bits: int
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fewest_votes(of_votes: Floats, of_replays: Floats, observed: float) -> tuple[Integers, int]:
     """For s = first, ..., m the smallest k with of_votes[k] of_replays[s] >= observed, and first. Both tables rise."""
     n, m = len(of_votes) - 1, len(of_replays) - 1
@@ -52,7 +52,7 @@ def fewest_votes(of_votes: Floats, of_replays: Floats, observed: float) -> tuple
     return fewest[first:], first
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def log_chance(outcomes: Outcomes, p: float, r: float) -> tuple[float, float]:
     """Upper bound on ln P_{p,r}(outcomes), above it by at most 1e-4, and the average s among them.
 
@@ -92,12 +92,12 @@ def log_chance(outcomes: Outcomes, p: float, r: float) -> tuple[float, float]:
     return _log_with_margin(total), moment / max(total, 1e-300)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _log_with_margin(probability: float) -> float:
     return min(0.0, math.log(probability) + _ROUNDING) if probability > 0.0 else _LOG_OF_ZERO
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _first_at_most(falling: Integers, limit: int) -> int:
     """Index of the first entry of a non-increasing array that is at most `limit`."""
     low, high = 0, len(falling)
@@ -110,7 +110,7 @@ def _first_at_most(falling: Integers, limit: int) -> int:
     return low
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _chord_bound(outcomes: Outcomes, q: float, u: float, v: float, at_u: float, at_v: float) -> float:
     """Upper bound on ln P over the piece u <= p <= v of the curve p r = q, from its values at the two ends.
 
@@ -130,12 +130,12 @@ def _chord_bound(outcomes: Outcomes, q: float, u: float, v: float, at_u: float, 
     return max(at_u, at_v) + above_the_ends
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _largest_variance(low: float, high: float) -> float:
     return 0.25 if low <= 0.5 <= high else max(low * (1 - low), high * (1 - high))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _piece_is_covered(outcomes: Outcomes, q: float, left: int, right: int, at_left: float, at_right: float) -> bool:
     """Whether P <= alpha is proven for all p between two grid points of the curve p r = q."""
     step = 2.0 ** -(outcomes.bits + 2)
@@ -150,7 +150,7 @@ def _piece_is_covered(outcomes: Outcomes, q: float, left: int, right: int, at_le
     return bool(corner <= outcomes.log_alpha)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _is_covered(outcomes: Outcomes, q: float) -> tuple[bool, float]:
     """Whether P <= alpha is proven on the whole curve p r = q, and the p at which P was largest, of those seen.
 
@@ -180,7 +180,7 @@ def _is_covered(outcomes: Outcomes, q: float) -> tuple[bool, float]:
     return at_worst <= outcomes.log_alpha, worst * step
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _crossing(outcomes: Outcomes, p: float, q: float) -> float:
     """The q at which P(p, q / p) = alpha, by Newton's method on logarithms from the guess q; 1 if there is none."""
     at_one, _ = log_chance(outcomes, p, 1.0)
@@ -201,7 +201,7 @@ def _crossing(outcomes: Outcomes, p: float, q: float) -> float:
     return high
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _lowest_crossing_near(outcomes: Outcomes, p: float, q: float) -> float:
     """The lowest crossing that a search with shrinking steps around p finds. Not below the bound, as no crossing is."""
     best = _crossing(outcomes, p, q)
@@ -219,7 +219,7 @@ def _lowest_crossing_near(outcomes: Outcomes, p: float, q: float) -> float:
     return best
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
     """The largest q below `ceiling`, on the grid, that is proven not to exceed the bound; 0 if none above `floor` is.
 

@@ -5,6 +5,9 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
+SMALLEST_ALPHA = 1e-60
+"""The searches compute tail probabilities down to e^-690. With alpha this small all that decides is far above that."""
+
 
 def checked_counts(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Broadcast (successes, trials, alpha) to float arrays of one shape, or raise ValueError."""
@@ -26,8 +29,14 @@ def checked_counts(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) ->
 
 
 def check_alpha(alpha: ArrayLike) -> None:
+    """ValueError unless every alpha is an error probability that the bounds are proved for."""
     a = np.asarray(alpha, dtype=float)
     if not np.all((a > 0) & (a < 1)):
         raise ValueError(
             f"expected an error probability alpha with 0 < alpha < 1, got {a.min():g}; a usual value is 0.001"
+        )
+    if np.any(a < SMALLEST_ALPHA):
+        raise ValueError(
+            f"expected alpha of at least {SMALLEST_ALPHA:g}, below which rounding is not covered by the proofs, got {a.min():g}; "
+            "divide it over fewer claims, or ask for a larger one"
         )

@@ -22,15 +22,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     >>> clopper_pearson_lower(0, 10, 0.05)
     0.0
     """
-    k, n, a = checked_counts(successes, trials, alpha)
-    with np.errstate(all="ignore"):  # the corners k = 0 and k = n are replaced below
-        bound: Floats = np.asarray(special.betaincinv(k, n - k + 1, a), dtype=float)
-        inner = (k > 0) & (k < n)
-        # P(Bin(n, q) >= k) = I_q(k, n - k + 1) must not exceed alpha at the value we return.
-        bound = _step_until(bound, -1.0, inner, lambda q: special.betainc(k, n - k + 1, q), a, n)
-        everything = np.nextafter(np.exp(np.log(a) / n) * (1 - 4e-16), 0.0)
-    bound = np.where(k == 0, 0.0, np.where(k == n, everything, bound))
-    return _float_or_array(np.clip(bound, 0.0, 1.0))
+    return _float_or_array(lower_of_checked(*checked_counts(successes, trials, alpha)))
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) -> Any:
@@ -39,15 +31,29 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: ArrayL
     >>> round(clopper_pearson_upper(0, 1_000, 0.001), 6)
     0.006884
     """
-    k, n, a = checked_counts(successes, trials, alpha)
+    return _float_or_array(upper_of_checked(*checked_counts(successes, trials, alpha)))
+
+
+def lower_of_checked(k: Floats, n: Floats, a: Floats) -> Floats:
+    """`clopper_pearson_lower` for bounds that spend a small share of their own alpha, which has been checked."""
+    with np.errstate(all="ignore"):  # the corners k = 0 and k = n are replaced below
+        bound: Floats = np.asarray(special.betaincinv(k, n - k + 1, a), dtype=float)
+        inner = (k > 0) & (k < n)
+        # P(Bin(n, q) >= k) = I_q(k, n - k + 1) must not exceed alpha at the value we return.
+        bound = _step_until(bound, -1.0, inner, lambda q: special.betainc(k, n - k + 1, q), a, n)
+        everything = np.nextafter(np.exp(np.log(a) / n) * (1 - _exponent_margin(a, n)), 0.0)
+    return np.clip(np.where(k == 0, 0.0, np.where(k == n, everything, bound)), 0.0, 1.0)
+
+
+def upper_of_checked(k: Floats, n: Floats, a: Floats) -> Floats:
+    """`clopper_pearson_upper` likewise."""
     with np.errstate(all="ignore"):
         bound: Floats = np.asarray(special.betainccinv(k + 1, n - k, a), dtype=float)
         inner = (k > 0) & (k < n)
         # P(Bin(n, q) <= k) = 1 - I_q(k + 1, n - k) must not exceed alpha at the value we return.
         bound = _step_until(bound, +1.0, inner, lambda q: special.betaincc(k + 1, n - k, q), a, n)
-        nothing = np.nextafter(-np.expm1(np.log(a) / n) * (1 + 4e-16), 1.0)
-    bound = np.where(k == n, 1.0, np.where(k == 0, nothing, bound))
-    return _float_or_array(np.clip(bound, 0.0, 1.0))
+        nothing = np.nextafter(-np.expm1(np.log(a) / n) * (1 + _exponent_margin(a, n)), 1.0)
+    return np.clip(np.where(k == n, 1.0, np.where(k == 0, nothing, bound)), 0.0, 1.0)
 
 
 def two_sided_p_value(first: ArrayLike, second: ArrayLike) -> Any:
@@ -68,6 +74,11 @@ def tail_margin(trials: Floats) -> Floats:
     a factor of ten below this margin up to 10^6 trials (tests/bounds/test_binomial.py).
     """
     return np.asarray(1e-13 * (1.0 + np.sqrt(trials)))
+
+
+def _exponent_margin(alpha: Floats, trials: Floats) -> Floats:
+    """Relative error that we allow exp(ln(alpha) / trials): its exponent is off by a few units in its own last place."""
+    return np.asarray(4e-16 * (1.0 - np.log(alpha) / trials))
 
 
 def _step_until(

@@ -20,7 +20,6 @@ import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -29,8 +28,9 @@ from recert.bounds._binomial_tails import Integers
 from recert.bounds._joint_chance import Outcomes, reach, span
 from recert.bounds._joint_search import Box, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
-from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper
+from recert.bounds.binomial import lower_of_checked, upper_of_checked
 from recert.bounds.series import _lower_table
+from recert.compiled import compiled
 
 _BOX_SHARE = 0.02  # of alpha
 _TIE = 1e-11  # outcomes whose statistic is this close below the observed one count as equal: more than rounding
@@ -77,8 +77,8 @@ def joint_lower(
     for count, trials in ((f, m1), (g, m0)):
         some, error = np.maximum(trials, 1.0), a * (_BOX_SHARE / 4)
         # Without replays of the other kind the worst is that nothing is gained.
-        columns.append(np.where(trials > 0, clopper_pearson_lower(count, some, error), 0.0))
-        columns.append(np.where(trials > 0, clopper_pearson_upper(count, some, error), 0.0))
+        columns.append(np.where(trials > 0, lower_of_checked(count, some, error), 0.0))
+        columns.append(np.where(trials > 0, upper_of_checked(count, some, error), 0.0))
     bound = map_distinct(_search, *columns)
     return float(bound) if bound.ndim == 0 else bound
 
@@ -132,7 +132,7 @@ def _half_widths(trials: int, level: float) -> Floats:
     return np.maximum(0.0, np.arange(trials + 1) / trials - _lower_table(trials, level))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def statistic(ordering: Ordering, k: int, f: int, g: int) -> float:
     """T of an outcome that ranks."""
     n, m0 = len(ordering.of_votes) - 1, len(ordering.of_gained) - 1
@@ -144,7 +144,7 @@ def statistic(ordering: Ordering, k: int, f: int, g: int) -> float:
     return y + p * slope - math.sqrt(by_votes * by_votes + by_lost * by_lost + by_gained * by_gained)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def fewest_votes(ordering: Ordering, observed: float, f_from: int, f_to: int, g_from: int, g_to: int) -> Integers:
     """The smallest k with T >= observed for each f and g of a table; n + 1 where there is none."""
     n = len(ordering.of_votes) - 1

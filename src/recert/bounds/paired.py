@@ -10,7 +10,7 @@ from scipy import special
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct
 from recert.bounds._paired_search import Region, Votes, largest_loss
 from recert.bounds.arguments import checked_counts
-from recert.bounds.binomial import clopper_pearson_upper
+from recert.bounds.binomial import upper_of_checked
 
 _ROOM = 1e-12
 
@@ -69,7 +69,7 @@ def _bound(
     columns = [budget]
     for against, trials in ((n - k, n), (lost, m1), (m0 - gained, m0)):
         # Where one term alone exceeds the budget; without trials no probability is excluded.
-        most = clopper_pearson_upper(np.minimum(against, trials), np.maximum(trials, 1.0), np.exp(-budget) * (1 - 1e-9))
+        most = upper_of_checked(np.minimum(against, trials), np.maximum(trials, 1.0), np.exp(-budget) * (1 - 1e-9))
         # Room below 1 keeps the costs finite, and gives away what it takes.
         most = np.where(against == trials, 1.0, np.minimum(most, 1 - _ROOM))
         columns += [against, trials, most]

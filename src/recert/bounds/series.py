@@ -13,7 +13,7 @@ from scipy import special
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct
 from recert.bounds._series_search import Outcomes, fewest_votes, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
-from recert.bounds.binomial import clopper_pearson_lower
+from recert.bounds.binomial import lower_of_checked
 
 # The shares of alpha with which the two counts enter the ordering of outcomes. Any fixed shares are valid; replays are
 # few and votes are many, so most of alpha goes where it costs least.
@@ -45,8 +45,8 @@ def series_lower(
     some = np.maximum(m, 1.0)
     # Buehler's theorem: no valid bound that is nondecreasing in the statistic exceeds Buehler's, and the statistic
     # itself is one (by the union bound). With r = 1 or p = 1, the bound from one count alone is not exceeded.
-    statistic = clopper_pearson_lower(k, n, _VOTES_SHARE * a) * clopper_pearson_lower(s, some, _REPLAYS_SHARE * a)
-    single = np.minimum(clopper_pearson_lower(k, n, a), clopper_pearson_lower(s, some, a))
+    statistic = lower_of_checked(k, n, _VOTES_SHARE * a) * lower_of_checked(s, some, _REPLAYS_SHARE * a)
+    single = np.minimum(lower_of_checked(k, n, a), lower_of_checked(s, some, a))
     found = np.maximum(map_distinct(_search, k, n, s, m, a), statistic)
     # P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1, so here the single bounds are attained.
     bound = np.where((k == n) & (s == m) & (m > 0), single, np.minimum(found, single))

@@ -142,7 +142,7 @@ class Cache:
         """Certificates from the votes, at any alpha: the votes do not depend on it."""
         alpha = self.manifest.alpha if alpha is None else alpha
         certificate = certificate or self.manifest.certificate
-        n, sigma = self.manifest.samples, self.manifest.gaussian.sigma
+        n, sigma = self.manifest.samples, self.manifest.gaussian.scale
         selection, estimation = (self.counts(stream) for stream in STREAMS)
         rows = np.arange(len(self.digests))
         top = selection.argmax(axis=1)

@@ -63,7 +63,7 @@ class Contest:
     def _first_lap(self, sources: Mapping[str, RememberingSource]) -> list[Runner]:
         manifest = self.cache.manifest
         two_sided = manifest.certificate == "two-sided"
-        yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.gaussian.sigma, two_sided)
+        yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.gaussian.scale, two_sided)
         votes, repeats = self.cache.counts(Stream.SELECTION), np.bincount(self.rows)
         prospects = Prospects(votes, self.labels[self._first], yardstick, repeats)
         runners = [

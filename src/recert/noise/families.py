@@ -1,7 +1,8 @@
 """Noise families: a distribution, its scale, and the norm its certificates are in."""
 
-import math
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,23 @@ class Gaussian:
     norm = "l2"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sigma, int | float) and math.isfinite(self.sigma) and self.sigma > 0):
+        if not (isinstance(self.sigma, int | float) and 1e-30 <= self.sigma <= 1e30):  # float32 holds it, squares too
             raise ValueError(
-                f"expected a finite noise scale sigma > 0, got {self.sigma!r}; usual values are 0.25, 0.5, 1.0"
+                f"expected a finite noise scale sigma > 0, from 1e-30 to 1e30, got {self.sigma!r}; usual values are 0.25, 0.5, 1.0"
             )
 
     @property
     def spec(self) -> str:
         return f"gaussian:{self.sigma!r}"
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise that is really drawn: sigma as a float32, which radii are computed with too.
+
+        >>> Gaussian(0.5).scale, Gaussian(0.12).scale < 0.12
+        (0.5, True)
+        """
+        return float(np.float32(self.sigma))
 
 
 def parse_noise(spec: str) -> Gaussian:

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 from numba import float32, int32, uint32, uint64
 
+from recert.compiled import compiled
 from recert.noise import polynomials as c
 
 _M0, _M1 = np.uint64(c.MULTIPLIER_0), np.uint64(c.MULTIPLIER_1)
@@ -79,14 +80,14 @@ def _four_normals(block, sample, stream, k0, k1):
     return r0 * c0, r0 * s0, r1 * c1, r1 * s1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def philox4x32(counter, key):
     """One Philox4x32-10 block, for the known-answer tests."""
     words = _philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1])
     return np.array([words[0], words[1], words[2], words[3]], dtype=np.uint32)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def perturb(inputs, rows, keys, samples, streams, sigma, out):
     """out[b] = inputs[rows[b]] + sigma * z(keys[rows[b]], samples[b], streams[b])."""
     size = inputs.shape[1]

@@ -39,8 +39,8 @@ def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: 
     """Noisy copies of flat float32 inputs (count x size), on the inputs' device: (batch x size)."""
     out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
     if inputs.device.type == "cpu":
-        sigma = np.float32(noise.sigma)
-        on_cpu.perturb(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, sigma, out.numpy())
+        scale = np.float32(noise.scale)
+        on_cpu.perturb(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, scale, out.numpy())  # type: ignore[no-untyped-call]
         return out
     arrays = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
     rows, key, samples, streams = (torch.from_numpy(array).to(inputs.device) for array in arrays)
@@ -55,6 +55,6 @@ def perturb_into(
     if out.device.type == "cuda" and importlib.util.find_spec("triton"):
         from recert.noise import on_cuda
 
-        on_cuda.perturb_into(out, inputs, rows, keys, samples, streams, noise.sigma)
+        on_cuda.perturb_into(out, inputs, rows, keys, samples, streams, noise.scale)
     else:
-        out.copy_(on_torch.perturb(inputs, rows, keys, samples, streams, noise.sigma).reshape(out.shape))
+        out.copy_(on_torch.perturb(inputs, rows, keys, samples, streams, noise.scale).reshape(out.shape))

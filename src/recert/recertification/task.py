@@ -47,7 +47,7 @@ class Task:
 
     @property
     def sigma(self) -> float:
-        return self.cache.manifest.gaussian.sigma
+        return self.cache.manifest.gaussian.scale
 
     @property
     def cached_samples(self) -> int:
