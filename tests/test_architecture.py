@@ -47,7 +47,7 @@ ALLOWED = {
         "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "bounds", "cache", "certificates", "certification", "noise", "planning", "radius", "sampling", "votes",
+        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "sampling", "votes",
     },
     "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"cache", "certificates", "metrics", "recertification", "sampling"},

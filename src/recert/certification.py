@@ -103,7 +103,8 @@ def certify(
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
-    With `family="bonferroni"` alpha is for all inputs together (or for `family_size` claims): each gets its share of it.
+    With `family="bonferroni"` alpha is for all inputs together (or for `family_size` claims): each gets its share of it. Give
+    `family_size` from the start if inputs are to be added to a store later; the guarantee says what holds for all that it has.
 
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
@@ -141,10 +142,12 @@ def certify(
         model=source.identity, noise=noise.spec, seed=seed, classes=source.classes, input_shape=source.input_shape,
         selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
         numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
+        claims=0 if family is None else members,
     )  # fmt: skip
     with Cache.locked(store):
         cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
         _draw_missing(cache, source, progress)
+    cache.count_looks_in_memory()
     return cache
 
 
@@ -241,4 +244,9 @@ def family_members(family: str | None, size: int | None, inputs: Any) -> int:
     members = (len(inputs) if hasattr(inputs, "__len__") else 0) if size is None else size
     if members < 1:
         raise ValueError(f"expected a family of at least 1 claim, got {members}")
+    if hasattr(inputs, "__len__") and members < len(inputs):
+        raise ValueError(
+            f"expected family_size of at least {len(inputs)}, one claim for every input, got {members}; it counts all claims that "
+            "are to hold together"
+        )
     return members

@@ -22,7 +22,9 @@ def compiled(function: Function) -> Function:
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         file._source_stamp = folder_stamp(Path(function.__code__.co_filename).parent)
-    elif hasattr(dispatcher, "py_func"):  # compiled by another numba: rather compile in every process than trust a stale file
+    elif hasattr(
+        dispatcher, "py_func"
+    ):  # compiled by another numba: rather compile in every process than trust a stale file
         dispatcher = numba.njit(nogil=True)(function)
     return cast(Function, dispatcher)
 

@@ -109,9 +109,9 @@ def test_bookkeeping_of_alpha_family_and_looks(tmp_path: Path) -> None:
     make(tmp_path / "c", slice(5, 6), alpha=0.05)
     whole = merge(tmp_path / "whole", [tmp_path / "a", tmp_path / "b", tmp_path / "c"])
     m = whole.manifest
-    assert (m.alpha, m.family, m.looks) == (0.01 / 3, 6, (200, 300))
+    assert (m.alpha, m.family, m.claims, m.looks) == (0.01 / 3, 3, 6, (200, 300))
     assert (
-        whole.certificates.settings.error * m.family >= 0.01
+        whole.certificates.settings.error * m.claims >= 0.01
     )  # a union over six claims is not smaller than over three
     assert "all 6 claims" in whole.certificates.guarantee
     assert "n = 200, 300" in whole.certificates.guarantee

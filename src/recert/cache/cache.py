@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recert.cache import limits, parts
 from recert.cache.directory import Directory
+from recert.cache.looks import Looks, sizes_in_this_process
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
@@ -129,6 +130,12 @@ class Cache:
         """Note numerics that votes were really drawn with, beside those noted before."""
         self.manifest = replace(self.manifest, numerics=mixed_numerics(self.manifest.numerics, numerics))
 
+    def count_looks_in_memory(self) -> None:
+        """Note at which sizes the same votes were looked at in this process; a store notes it in its manifest."""
+        if self._directory is None:
+            m = self.manifest
+            self.manifest = replace(m, looks=sizes_in_this_process(m.context, m.model, m.inputs, m.samples))
+
     def remember_names(self, **names: str) -> None:
         """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
         names = {kind: name[: limits.TEXT] for kind, name in names.items()}
@@ -174,11 +181,17 @@ class Cache:
     def settings(self, *, method: str, certificate: str, alpha: float, error: float | None = None) -> Settings:
         """Settings of certificates that are drawn from this cache alone."""
         m = self.manifest
+        claims = max(m.claims, len(m.inputs)) if m.claims or m.family > 1 else 0
         return Settings(
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
             noise=m.noise, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
-            model=asdict(m.model), numerics=m.numerics, looks=m.looks, family=m.family,
+            model=asdict(m.model), numerics=m.numerics, looks=m.looks, family=m.family, claims=claims,
         )  # fmt: skip
+
+    @property
+    def looks(self) -> Looks:
+        """Which re-certifications were made from these votes so far."""
+        return Looks(self._directory, self.manifest.context)
 
     def counts(self, stream: Stream) -> NDArray[np.int64]:
         """Votes per class: inputs x classes."""

@@ -34,6 +34,8 @@ class Manifest:
     parts: tuple[str, ...] = ()
     names: dict[str, str] = field(default_factory=dict)
     """What a person called the model and the data: shown, never trusted, no context."""
+    claims: int = 0
+    """Claims that the family counts, if one was asked for: at least every input that the store holds."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -71,7 +73,7 @@ class Manifest:
                 raise CorruptCache(
                     f"expected a cache of schema {SCHEMA}, got {ascii(schema)[:60]}; open it with the version that wrote it"
                 )
-            unknown = {"names": {}, **raw}.keys() ^ {f.name for f in fields(cls)}
+            unknown = {"names": {}, "claims": 0, **raw}.keys() ^ {f.name for f in fields(cls)}
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
                 raise CorruptCache(f"{MANIFEST} has missing or unknown fields: {named}")
@@ -115,6 +117,7 @@ class Manifest:
             alpha=other.alpha,
             certificate=other.certificate,
             family=other.family,
+            claims=other.claims and max(other.claims, len({*self.inputs, *other.inputs})),
             numerics=mixed_numerics(self.numerics, other.numerics),
             inputs=tuple(dict.fromkeys(self.inputs + other.inputs)),
             looks=(*self.looks, other.samples) if grown else self.looks,

@@ -79,12 +79,14 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             whole,
             alpha=min(whole.alpha, other.alpha),
             family=max(whole.family, other.family),
+            claims=max(whole.claims, other.claims),
             numerics=mixed_numerics(whole.numerics, other.numerics),
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
         )
-    family = max(whole.family, len(whole.inputs)) if whole.family > 1 else 1
-    return replace(whole, family=family, names=_all_names(manifests), parts=())
+    asked = whole.family > 1 or whole.claims > 0
+    claims = max(whole.family, whole.claims, len(whole.inputs)) if asked else 0
+    return replace(whole, claims=claims, names=_all_names(manifests), parts=())
 
 
 def _all_names(manifests: Sequence[Manifest]) -> dict[str, str]:
@@ -114,6 +116,8 @@ def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
     strangers = sorted(set(filter(parts.is_part, target.names())) - written)
     if strangers:
         raise FileExistsError(f"expected a new place for the merged cache, got {target}, which holds {strangers[0]}")
+    for source in sources:
+        source.looks.copy_to(target)
     with whole.writing():
         pass
 

@@ -1,7 +1,17 @@
 """What is claimed: outcomes, certificates in columns, and the step from counts of votes to claims. Pure, no torch."""
 
-from recert.certificates.certificates import Certificates, Settings
+from recert.certificates.certificates import Certificates
 from recert.certificates.claims import Claims, claim_from_bounds, claim_one_sided, claim_two_sided
 from recert.certificates.outcome import Outcome
+from recert.certificates.settings import Settings, Together
 
-__all__ = ["Certificates", "Claims", "Outcome", "Settings", "claim_from_bounds", "claim_one_sided", "claim_two_sided"]
+__all__ = [
+    "Certificates",
+    "Claims",
+    "Outcome",
+    "Settings",
+    "Together",
+    "claim_from_bounds",
+    "claim_one_sided",
+    "claim_two_sided",
+]

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert import metrics
 from recert.certificates.claims import Claims
 from recert.certificates.outcome import Outcome
+from recert.certificates.settings import Settings
 from recert.noise import parse_noise
 
 if TYPE_CHECKING:
@@ -23,61 +24,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What was certified, how, and with which probability of error."""
-
-    method: str
-    certificate: str
-    alpha: float
-    error: float
-    """Probability that an input's claim is wrong, as far as it is proved. Equals alpha, but for the paper's irs."""
-    noise: str
-    seed: int
-    samples: int
-    selection_samples: int
-    model: dict[str, str]
-    numerics: dict[str, str]
-    cache_numerics: dict[str, str] | None = None
-    """Of a re-certification: what the original's votes were drawn with."""
-    looks: tuple[int, ...] = ()
-    family: int = 1
-    """Claims that are to hold together: alpha and error are what each of them was given of the whole."""
-    proxy: dict[str, str] | None = None
-    """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
-
-    @property
-    def guarantee(self) -> str:
-        """One sentence that says what holds."""
-        if self.method == "predict":
-            return (
-                f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the class returned, "
-                f"if any, is the most probable one ({self.noise}). Nothing is said about a radius."
-            )
-        text = (
-            f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
-            f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
-        )
-        if self.family > 1:
-            text += (
-                f" Bonferroni: all {self.family} claims of the family hold together with probability at least "
-                f"{max(0.0, 1 - self.family * self.error):g}."
-            )
-        if self.proxy:
-            text += (
-                f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
-            )
-        mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
-        if mixed:
-            text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
-        if len(self.looks) > 1:
-            text += (
-                f" The votes were extended after an earlier look (n = {', '.join(map(str, self.looks))}): each look holds on "
-                f"its own; that all hold together has error at most {len(self.looks) * self.error:g}."
-            )
-        return text
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,5 +1,6 @@
 """The contest: a first lap for all, then the finals in order of cost, until one candidate reaches the target."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from recert import bounds
 from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.choosing.final import certified
@@ -15,8 +17,14 @@ from recert.choosing.race import HOPELESS, ROUNDING, Runner
 from recert.choosing.result import Entry, Status
 from recert.noise import Stream
 from recert.planning import Objective
+from recert.recertification.looks import Question
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, RememberingSource
+
+
+def most_finalists(alpha: float) -> int:
+    """How often alpha can be halved before it is smaller than the bounds are proved for."""
+    return math.floor(math.log2(alpha / bounds.SMALLEST_ALPHA))
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,9 @@ class Contest:
             if winner is None:
                 runner.run()
                 status = Status.DROPPED
-                if runner.chance > HOPELESS:
+                if runner.chance > HOPELESS and finalists == most_finalists(self.alpha / self.claims):
+                    status = Status.NO_ERROR_LEFT
+                elif runner.chance > HOPELESS:
                     finalists += 1
                     result = self._certified(runner, finalists)
                     status = Status.NOT_CERTIFIED
@@ -83,7 +93,9 @@ class Contest:
             source=runner.source, positions=self.positions, cache=self.cache, samples=self.samples, alpha=self._alpha(finalist),
             certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims, progress=self.progress,
         )  # fmt: skip
-        found = certified(task, runner, self._alpha(1)).take(self.rows)
+        asked = {"method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha}
+        question = Question(self.cache, runner.source.identity, self.samples, None, asked, self.claims)
+        found = question.answered(certified(task, runner, self._alpha(1))).take(self.rows)
         # What is reported was chosen among finalists: its error is that of all of them together.
         return replace(found, settings=replace(found.settings, error=self.alpha / self.claims))
 

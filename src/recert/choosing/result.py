@@ -17,6 +17,7 @@ class Status(StrEnum):
     NOT_CERTIFIED = "certified below the target"
     DROPPED = "dropped in the race"
     NOT_NEEDED = "not needed"
+    NO_ERROR_LEFT = "no error left to certify it with"
 
 
 @dataclass(frozen=True)

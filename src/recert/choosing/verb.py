@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert import bounds
 from recert.cache import Cache, Manifest
 from recert.certification import CERTIFICATES, check_settings
-from recert.choosing.contest import Contest
+from recert.choosing.contest import Contest, most_finalists
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
 from recert.planning import Objective, parse_plan
@@ -23,7 +23,7 @@ FINAL_PASSES = 20
 7 / m, which must be small beside the width of the cached bound, some multiple of 1 / root n."""
 
 MOST_CANDIDATES = 500
-"""Each finalist has half the error of the one before."""
+"""Each finalist has half the error of the one before; when that falls below what bounds are proved for, none is certified any more."""
 
 
 def select(
@@ -83,10 +83,11 @@ def select(
     }  # where each input stands for the first time
     row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
     claims = _claims(family, len(digests))
+    bounds.check_alpha(alpha / 2 / claims)  # what each certificate of the first finalist gets
     contest = Contest(
         cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
         rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
-        alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / 2 ** len(candidates) / claims), progress=progress,
+        alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / claims, len(candidates)), progress=progress,
     )  # fmt: skip
     entries, winner = contest.run(sources, costs.values)
     passes = manifest.samples + manifest.selection_samples
@@ -111,8 +112,9 @@ def _claims(family: str | None, inputs: int) -> int:
     return inputs if family else 1
 
 
-def _samples(asked: int | None, manifest: Manifest, smallest_alpha: float) -> int:
+def _samples(asked: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:
     """Forward passes per input of a finalist: enough even for the last, whose alpha is the smallest."""
+    smallest_alpha = alpha / 2.0 ** min(candidates, most_finalists(alpha))
     if asked is None:
         fewest = bounds.smallest_samples_to_certify(smallest_alpha, sides=CERTIFICATES[manifest.certificate])
         return max(min(round(FINAL_PASSES * math.sqrt(manifest.samples)), manifest.samples // 2), fewest)

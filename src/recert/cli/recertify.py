@@ -46,6 +46,12 @@ def recertify(
         o.CertificateKind | None,
         typer.Option(help="one-sided, or two-sided with the runner-up; the cache's if not given."),
     ] = None,
+    looks: Annotated[
+        int | None,
+        typer.Option(
+            help="Plan for so many looks: each has its share of alpha, and budgets of --samples, twice, four times as many, ... are fixed."
+        ),
+    ] = None,
     split: o.Split = "test",
     every: o.Every = 1,
     count: o.Count = None,
@@ -103,7 +109,7 @@ def recertify(
         result = recert.recertify(
             source, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, plan=plan,
             certificate=None if certificate is None else certificate.value,
-            reuse_threshold=reuse_threshold, batch_size=batch_size, progress=progress,
+            reuse_threshold=reuse_threshold, looks=looks, batch_size=batch_size, progress=progress,
         )  # fmt: skip
     if result.settings.model == asdict(cache.manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")

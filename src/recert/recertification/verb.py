@@ -10,6 +10,7 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import check_settings, family_members
 from recert.planning import parse_plan
+from recert.recertification.looks import Question, planned_share
 from recert.recertification.methods import METHODS, run, usual_objective
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, VoteSource, open_source
@@ -31,6 +32,7 @@ def recertify(
     reuse_threshold: float = 0.99,
     irs_form: str = "paper",
     selection_samples: int = 100,
+    looks: int | None = None,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
     identity: str | None = None,
@@ -66,13 +68,18 @@ def recertify(
     `family="bonferroni"` it is that of all inputs together, or of `family_size` claims: for k models on N inputs, k * N, with
     k counting every model that could have been reported.
 
+    To re-certify the same model from the same cache again, with more samples or another method, is another look at the same
+    votes. Looks are recorded with the cache, and `result.guarantee` says what holds for all of them together. To plan for it,
+    pass `looks=4`: each look has a quarter of alpha, and budgets of `samples`, twice, four and eight times as many are fixed by
+    the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
+
     The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
     known = model.digests if isinstance(model, VoteSource) else inputs
     members = family_members(family, family_size, known)
-    alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members
+    alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members / planned_share(looks)
     if method not in METHODS:
         raise ValueError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}")
     if irs_form not in ("paper", "exact"):
@@ -90,5 +97,10 @@ def recertify(
         source, cache.about(source.digests), samples=samples, alpha=alpha, certificate=certificate, objective=objective,
         selection_samples=selection_samples, reuse_threshold=reuse_threshold, irs_form=irs_form, family=members, progress=progress,
     )  # fmt: skip
+    asked = {
+        "method": method, "certificate": certificate, "plan": repr(objective), "alpha": alpha, "reuse_threshold": reuse_threshold,
+        "irs_form": irs_form, "selection_samples": selection_samples,
+    }  # fmt: skip
+    question = Question(task.cache, source.identity, samples, looks, asked, members)
     row = {digest: i for i, digest in enumerate(task.cache.digests)}
-    return run(task, method).take([row[digest] for digest in source.digests])
+    return question.answered(run(task, method)).take([row[digest] for digest in source.digests])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recert.certificates import Certificates, Outcome, Settings
+from recert.certificates import Certificates, Outcome, Settings, Together
 from recert.errors import RecertError
 from recert.report.results import NOTES, PROXY_COSTS, Ints, Result
 
@@ -71,12 +71,20 @@ def _brief(error: Exception) -> str:
 def _settings(data: bytes) -> Settings:
     known = {f.name for f in fields(Settings)}
     stored = {name: value for name, value in _mapping(json.loads(data)).items() if name in known}
-    settings = Settings(**{**stored, "looks": tuple(stored.get("looks", ()))})
+    together = stored.get("together")
+    settings = Settings(
+        **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
+           "together": None if together is None else Together(**_mapping(together))}
+    )  # fmt: skip
     for name in ("method", "certificate", "noise"):
         if not isinstance(getattr(settings, name), str):
             raise TypeError(f"{name} is not a text")
-    for name in ("alpha", "error", "seed", "samples", "selection_samples", "family"):
-        if not isinstance(getattr(settings, name), int | float):
+    numbers = {
+        name: getattr(settings, name)
+        for name in ("alpha", "error", "seed", "samples", "selection_samples", "family", "claims")
+    }
+    for name, value in {**numbers, **(vars(settings.together) if settings.together else {})}.items():
+        if not isinstance(value, int | float):
             raise TypeError(f"{name} is not a number")
     proxy = {} if settings.proxy is None else settings.proxy
     for texts in (settings.model, settings.numerics, settings.cache_numerics or {}, proxy):

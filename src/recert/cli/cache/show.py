@@ -47,12 +47,13 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
     from recert.cache.manifest import escaped, short
     from recert.cache.signing import is_signed
 
-    m = cache.manifest
+    m, looks = cache.manifest, cache.looks.known()
     return {
         **{f"{escaped(kind)} name (untrusted)": escaped(name) for kind, name in m.names.items()},
         "noise": m.noise, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
         "classes": m.classes, "selection votes per input": m.selection_samples, "votes per input": m.samples,
         "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
+        "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
         "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics,
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
         "signature": "there is one; check it with verify --public-key" if is_signed(store) else "none",

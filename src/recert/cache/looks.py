@@ -1,0 +1,196 @@
+"""Which claims were read off a cache so far. Every re-certification of a model is a look at the cached votes.
+
+Each claim holds with its own probability. Whoever looks several times and keeps what pleases most needs the probability that
+all of the claims hold together, so looks are counted. A look is known by what was asked: to ask the same again, of the same
+votes, gives the same answer and is no new look. Looks at a store are kept in it, a small file each; looks at a cache in memory
+are kept as long as the process lives, by the context of its votes.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.cache import strict_json
+from recert.cache.directory import Directory
+from recert.certificates import Together
+from recert.errors import CorruptCache
+from recert.models.identity import ModelIdentity
+
+_PREFIX, _SUFFIX = "_look-", ".json"  # a leading underscore: readers of Parquet folders pass over it
+_LARGEST = 2**25  # bytes of a look: eleven an input
+_MOST = 10_000
+_MOST_CONTEXTS = 256
+
+_of_this_process: dict[str, dict[str, "Look"]] = {}
+_sizes_of_this_process: dict[str, list[tuple[int, "Inputs"]]] = {}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A set of inputs as the first eight bytes of each digest, sorted: enough to see whether two sets have any in common."""
+
+    codes: bytes
+
+    @classmethod
+    def of(cls, digests: Iterable[str]) -> Self:
+        return cls(b"".join(sorted({bytes.fromhex(digest[:16]) for digest in digests})))
+
+    def __and__(self, other: "Inputs") -> bool:
+        """Whether the two sets have an input in common."""
+        return self == other or bool(np.intersect1d(self._numbers, other._numbers, assume_unique=True).size)
+
+    @property
+    def _numbers(self) -> NDArray[np.uint64]:
+        return np.frombuffer(self.codes, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One re-certification: of which model and inputs, how it was asked, and the error of each of its claims."""
+
+    model: ModelIdentity
+    asked: str
+    """Method, certificate, plan and all other settings but the budget, as JSON."""
+    samples: int
+    error: float
+    family: int
+    planned: tuple[int, ...]
+    """The budgets of all looks that were planned together; empty if it was planned alone."""
+    inputs: Inputs
+
+    @cached_property
+    def name(self) -> str:
+        """The file of this look: the same for the same question."""
+        return f"{_PREFIX}{hashlib.sha256(self.to_json()).hexdigest()[:32]}{_SUFFIX}"
+
+    @property
+    def plan(self) -> tuple[Any, ...]:
+        """What looks that were planned together share."""
+        return self.model, self.asked, self.planned, self.inputs
+
+    def to_json(self) -> bytes:
+        inputs = base64.b64encode(self.inputs.codes).decode()
+        return (json.dumps({**asdict(self), "inputs": inputs}, sort_keys=True) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """ValueError or TypeError unless this is a look."""
+        raw = strict_json.parse(data)
+        codes = base64.b64decode(raw["inputs"], validate=True)
+        look = cls(
+            ModelIdentity(**raw["model"]), raw["asked"], raw["samples"], raw["error"], raw["family"], tuple(raw["planned"]),
+            Inputs(codes),
+        )  # fmt: skip
+        whole = (look.samples, look.family, *look.planned)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in whole) or len(codes) % 8:
+            raise ValueError("a count is not a positive whole number")
+        if not isinstance(look.error, float) or not 0 < look.error < 2 or not isinstance(look.asked, str):
+            raise ValueError("the error is not a probability")
+        if not all(isinstance(text, str) for text in asdict(look.model).values()):
+            raise ValueError("the model's identity is not a text")
+        return look
+
+
+def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
+    """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at; any may have been kept."""
+    each = {**{other.name: other for other in known}, look.name: look}.values()
+    overlapping = [other for other in each if other.inputs & look.inputs]
+    of_model = [other for other in overlapping if other.model == look.model]
+    families = [other for other in each if other.model == look.model]
+    return Together(
+        looks=len(of_model), looks_error=sizes * _error(of_model), models=len({other.model for other in overlapping}),
+        models_error=sizes * _error(overlapping), families_error=sizes * _error(families, of_families=True),
+    )  # fmt: skip
+
+
+def _error(looks: Sequence[Look], *, of_families: bool = False) -> float:
+    """The sum of all errors; looks that were planned together count with all that were planned, whether taken or not."""
+    alone = [(look.error, look) for look in looks if not look.planned]
+    plans = {look.plan: (look.error * len(look.planned), look) for look in looks if look.planned}
+    return sum(error * (look.family if of_families else 1) for error, look in (*alone, *plans.values()))
+
+
+class Looks:
+    """The looks at one cache."""
+
+    def __init__(self, directory: Directory | None, context: str) -> None:
+        self._directory, self._context = directory, context
+
+    def known(self) -> list[Look]:
+        """All looks so far, those of this process too where they could not be stored."""
+        names = [] if self._directory is None else [name for name in self._directory.names() if _is_look(name)]
+        if len(names) > _MOST:
+            raise CorruptCache(f"expected at most {_MOST} looks in {self._directory}, got {len(names)}; remove some")
+        stored = {name: self._read(name) for name in names}
+        return list({**_of_this_process.get(self._context, {}), **stored}.values())
+
+    def add(self, look: Look) -> None:
+        """Keep a look. Where the store cannot be written it counts in this process only, and a warning says so."""
+        if can_be_told(look.model):
+            try:
+                if self._directory is not None:
+                    self._directory.write(look.name, look.to_json())
+                    return
+            except (OSError, NotImplementedError) as error:
+                warnings.warn(
+                    f"this look could not be recorded with the cache, so that it counts in this process only: {error}",
+                    stacklevel=3,
+                )
+            _remember(_of_this_process, self._context, {look.name: look})
+
+    def copy_to(self, directory: Directory) -> None:
+        """Write all looks to another store of the same context."""
+        for look in self.known():
+            directory.write(look.name, look.to_json())
+
+    def _read(self, name: str) -> Look:
+        assert self._directory is not None
+        try:
+            look = Look.from_json(self._directory.read(name, _LARGEST))
+        except (ValueError, TypeError, KeyError, binascii.Error) as error:
+            raise CorruptCache(
+                f"{name} in {self._directory} cannot be read ({str(error)[:80]!a}); restore it, or remove it: what it tells of an "
+                "earlier look is then not counted"
+            ) from None
+        if look.name != name:
+            raise CorruptCache(
+                f"{name} in {self._directory} is not the look that it is named for; restore or remove it"
+            )
+        return look
+
+
+def can_be_told(model: ModelIdentity) -> bool:
+    """Whether the model can be told from others: functions without a name cannot."""
+    return model != ModelIdentity("callable", "unnamed")
+
+
+def sizes_in_this_process(context: str, model: ModelIdentity, digests: Iterable[str], samples: int) -> tuple[int, ...]:
+    """Note that these inputs were certified in memory, and say at which sizes any of them were: a larger one is another look."""
+    if not can_be_told(model):
+        return (samples,)
+    inputs, known = Inputs.of(digests), _sizes_of_this_process.get(context, [])
+    if (samples, inputs) not in known:
+        known = [*known, (samples, inputs)][-_MOST:]
+        _sizes_of_this_process[context] = known
+        while len(_sizes_of_this_process) > _MOST_CONTEXTS:
+            del _sizes_of_this_process[next(iter(_sizes_of_this_process))]
+    return tuple(sorted({n for n, others in known if others & inputs}))
+
+
+def _remember(record: dict[str, dict[str, Look]], context: str, looks: dict[str, Look]) -> None:
+    record[context] = {**record.pop(context, {}), **looks}
+    while len(record) > _MOST_CONTEXTS:
+        del record[next(iter(record))]
+
+
+def _is_look(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)

@@ -1,0 +1,114 @@
+"""What was certified and how, and the guarantee in one sentence."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Together:
+    """What holds for all re-certifications from one cache so far, by the union bound (`recert.cache.looks`)."""
+
+    looks: int
+    """Re-certifications of this model that share an input with this one, itself among them."""
+    looks_error: float
+    """That an input's claims of all of these hold together has an error of at most this."""
+    models: int
+    models_error: float
+    """The same for the claims about all models."""
+    families_error: float
+    """The same for all claims about this model, of all inputs, where families were asked for."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was certified, how, and with which probability of error."""
+
+    method: str
+    certificate: str
+    alpha: float
+    error: float
+    """Probability that an input's claim is wrong, as far as it is proved. Equals alpha, but for the paper's irs."""
+    noise: str
+    seed: int
+    samples: int
+    selection_samples: int
+    model: dict[str, str]
+    numerics: dict[str, str]
+    cache_numerics: dict[str, str] | None = None
+    """Of a re-certification: what the original's votes were drawn with."""
+    looks: tuple[int, ...] = ()
+    """The sizes at which the cached votes were looked at."""
+    family: int = 1
+    """Claims that are to hold together: alpha and error are what each of them was given of the whole."""
+    claims: int = 0
+    """Claims that the family has come to count, where inputs were added to a store later: more than alpha was divided by."""
+    planned: tuple[int, ...] = ()
+    """The budgets of all looks that were planned together, if there are several: each has its share of alpha."""
+    together: Together | None = None
+    proxy: dict[str, str] | None = None
+    """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
+
+    @property
+    def guarantee(self) -> str:
+        """What holds, in a sentence, and what must be added to it."""
+        if self.method == "predict":
+            return (
+                f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the class returned, "
+                f"if any, is the most probable one ({self.noise}). Nothing is said about a radius."
+            )
+        text = (
+            f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
+            f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
+        )
+        return text + self._of_family() + self._of_votes() + self._of_looks()
+
+    def _of_family(self) -> str:
+        claims = max(self.family, self.claims)
+        if claims < 2:
+            return ""
+        holding = max(0.0, 1 - claims * max(1, len(self.looks)) * max(1, len(self.planned)) * self.error)
+        text = f" Bonferroni: all {claims} claims of the family hold together with probability at least {holding:g}"
+        if claims > self.family:
+            text += f"; alpha was divided by {self.family} only, before inputs were added"
+        return text + "."
+
+    def _of_votes(self) -> str:
+        """What the votes were drawn with, and how often their number grew."""
+        text = ""
+        if self.proxy:
+            text += (
+                f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
+            )
+        mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
+        if mixed:
+            text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
+        if len(self.looks) > 1:
+            text += (
+                f" The votes were looked at before, at another size (n = {', '.join(map(str, self.looks))}): each look holds on "
+                f"its own; that all hold together has error at most {len(self.looks) * self.error:g}."
+            )
+        return text
+
+    def _of_looks(self) -> str:
+        """How often models were re-certified from the same votes."""
+        text, known = "", self.together
+        if self.planned:
+            text += (
+                f" One of {len(self.planned)} looks that were planned, with budgets of {', '.join(map(str, self.planned))}: an "
+                f"input's claims of all of them hold together with probability at least {1 - len(self.planned) * self.error:g}."
+            )
+        if known is None:
+            return text
+        if known.looks > 1 and known.looks_error > len(self.planned) * self.error * max(1, len(self.looks)):
+            text += (
+                f" This model was re-certified {known.looks} times from these votes: each claim holds on its own if its settings "
+                f"were not chosen by what the others gave; that an input's claims of all {known.looks} hold together has error "
+                f"at most {known.looks_error:g}."
+            )
+            if self.family > 1:
+                text += f" That all claims of all these families hold has error at most {known.families_error:g}."
+        if known.models > 1:
+            text += (
+                f" {known.models} models were re-certified from these votes: that an input's claims about all of them hold "
+                f"together has error at most {known.models_error:g}."
+            )
+        return text

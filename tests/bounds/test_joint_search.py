@@ -1,0 +1,39 @@
+"""The search behind joint_lower does not stop early: Buehler's bound rises with the votes, and so does what is returned."""
+
+import numpy as np
+import pytest
+
+from recert.bounds import joint_lower
+
+
+def test_an_outcome_whose_probability_has_plateaus() -> None:
+    """With 20 replays the probability rises in steps, and secants alone once ended .017 below the bound."""
+    k = np.arange(1_585, 1_606)
+    found = joint_lower(k, 2_000, 3, 20, 3, 100, 0.05)
+    assert found[k == 1_598] > 0.5325
+    assert np.diff(found).min() >= -2e-4
+
+
+def outcomes(seed: int, count: int) -> np.ndarray:
+    """Outcomes as they may be drawn: few and many votes and replays, rare and frequent flips."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        n, m0 = int(rng.choice([200, 500, 2_000, 10_000])), int(rng.choice([0, 1, 5, 20, 100]))
+        m1 = int(rng.integers(5, min(n // 3, 500)))
+        k = rng.binomial(n, 1 - rng.random() ** 2 * 0.6)
+        f, g = rng.binomial(m1, rng.random() ** 3 * 0.3), rng.binomial(m0, rng.random() ** 2 * 0.3)
+        rows.append((k, n, f, m1, g, m0, float(rng.choice([0.2, 0.05, 0.002, 1e-6]))))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_outcome_is_bounded_below_one_with_fewer_votes(seed: int) -> None:
+    rows = outcomes(seed, 300)
+    found = joint_lower(*rows.T)
+    assert (found > 0.3).mean() > 0.6
+    for fewer in (1, 2, 5):
+        before = rows.copy()
+        before[:, 0] = np.maximum(rows[:, 0] - fewer, 0)
+        lost = joint_lower(*before.T) - found
+        assert lost.max() <= 5e-4, rows[lost.argmax()]
