@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos check setup chromium clean
+.PHONY: demo test chaos mutants check setup chromium clean
 .DELETE_ON_ERROR:
 
 demo: setup  ## certify a small network, change it, re-certify it, and show what was gained
@@ -15,6 +15,9 @@ test: setup check chromium  ## lint, types, tests
 chaos: setup  ## real faults that take long: lost nodes, killed drivers, a clock that jumps
 	-@command -v faketime > /dev/null || apt-get install -qq faketime
 	$(BIN)/pytest -m chaos tests/faults
+
+mutants: setup  ## change the code in thousands of small ways and see that tests fail (MUTANTS="--only bounds", "--sample 200")
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 check: setup
 	$(BIN)/ruff check

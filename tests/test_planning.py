@@ -1,7 +1,6 @@
 """The plan: optimal on small cases by brute force, deterministic, within its budget, blind to what it must not see."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from recert import Gaussian, StoredVotes, bounds
 from recert.planning import Beliefs, Objective, allocate, parse_plan, plan_budget
 from recert.planning.prediction import Circumstances, paired_table, series_table
 from recert.radius import one_sided_radius
+from recert.recertification import joint, methods, paired, series
 
 
 @settings(max_examples=60)
@@ -101,22 +101,159 @@ def votes_of(seed: int) -> tuple[StoredVotes, StoredVotes, np.ndarray]:
     return make(base), make(changed), base
 
 
-def test_the_plan_is_deterministic_and_blind_to_an_inputs_own_estimation_votes() -> None:
-    """Shuffling one input's estimation votes among classes, its certificate kept, does not change anyone's budget."""
-    base, changed, votes = votes_of(0)
-    run = lambda cache: recert.recertify(changed, None, cache, samples=100, method="series")  # noqa: E731
+def test_the_plan_is_deterministic() -> None:
+    base, changed, _ = votes_of(0)
     cache = recert.certify(base, None, noise=Gaussian(0.5), samples=3_000)
-    first, again = run(cache), run(cache)
+    first, again = (recert.recertify(changed, None, cache, samples=100, method="series") for _ in range(2))
     assert first.forward_passes.tolist() == again.forward_passes.tolist()
-    row = int(np.argmax(cache.certificates.certified))
-    other = votes.copy()
-    other[row, 200:260] = 1 - other[row, 200:260] % 2
-    altered = StoredVotes(other[:, 200:], selection=other[:, :200], fresh=other[:, 200:], classes=4)
-    second = recert.certify(altered, None, noise=Gaussian(0.5), samples=3_000)
-    assert second.certificates.certified[row]
-    pilot_or_same = recert.recertify(changed, None, second, samples=100, method="series", certificate="one-sided")
-    reference = recert.recertify(changed, None, cache, samples=100, method="series", certificate="one-sided")
-    assert pilot_or_same.replayed[row] == reference.replayed[row]
+
+
+OUR_METHODS = ("series", "joint", "paired", "auto")
+INPUTS, SAMPLES, SELECTION, CLASSES = 20, 400, 100, 4
+
+
+class Lot:
+    """Inputs on which the original is more or less sure of class 1, and a modification that flips a few votes."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(3)
+        self.rng = rng
+        p = np.linspace(0.5, 0.99, INPUTS)[:, None]
+        self.selection, self.estimation = (
+            np.where(rng.random((INPUTS, size)) < p, 1, rng.integers(0, CLASSES, (INPUTS, size)))
+            for size in (SELECTION, SAMPLES)
+        )
+        self.modified = np.where(rng.random((INPUTS, SAMPLES)) < 0.02, 0, self.estimation)
+
+    def stored(self, estimation: np.ndarray, rows: slice = slice(None)) -> StoredVotes:
+        """The fresh votes are of no account here: they are drawn after everything was chosen."""
+        votes = estimation[rows]
+        return StoredVotes(votes, selection=self.selection[rows], fresh=votes, classes=CLASSES)
+
+    def altered(self, row: int) -> "Lot":
+        """Of one input all votes that claim are other ones: much surer where it was unsure, and the other way round; and
+        the modification flips a third of them. Selection votes stay."""
+        other = Lot()
+        share = 0.9 if np.mean(self.estimation[row] == 1) < 0.78 else 0.62
+        others = self.rng.choice([0, 2, 3], SAMPLES)
+        other.estimation[row] = self.rng.permutation(np.where(np.arange(SAMPLES) < share * SAMPLES, 1, others))
+        other.modified[row] = np.where(self.rng.random(SAMPLES) < 1 / 3, 3, other.estimation[row])
+        return other
+
+    def cache(self, rows: slice = slice(None)) -> recert.Cache:
+        return recert.certify(
+            self.stored(self.estimation, rows), None, noise=Gaussian(0.5), samples=SAMPLES, selection_samples=SELECTION
+        )
+
+
+@pytest.fixture(scope="module")
+def lots() -> list[Lot]:
+    """As they are, and then with each of the inputs altered in turn."""
+    lot = Lot()
+    return [lot, *(lot.altered(row) for row in range(INPUTS))]
+
+
+@pytest.fixture(scope="module")
+def caches(lots: list[Lot]) -> list[recert.Cache]:
+    caches = [lot.cache() for lot in lots]
+    for row, cache in enumerate(caches[1:]):
+        for certificate in ("one-sided", "two-sided"):
+            assert cache.certify(alpha=0.002, certificate=certificate).certified[row]
+    return caches
+
+
+class Chosen:
+    """What is chosen for each input: option and passes. Nothing is bounded, which takes its time and decides nothing."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.of_row: dict[int, tuple[int, int]] = {}
+        real = methods.carry_out
+
+        def noted(task, ledger, options, rows, choice, flips):  # type: ignore[no-untyped-def]
+            chosen = zip(choice.option.tolist(), choice.passes.tolist(), strict=True)
+            new = dict(zip(rows.tolist(), chosen, strict=True))
+            assert not new.keys() & self.of_row.keys(), "chosen twice"
+            self.of_row |= new
+            real(task, ledger, options, rows, choice, flips)
+
+        patch.setattr(methods, "carry_out", noted)
+        for module in (series, joint, paired):
+            patch.setattr(module, "bounds", Asked())
+
+
+class Asked:
+    """Stands in for the bounds of the methods, not for those of the plan's tables: notes numbers of replays and claims nothing."""
+
+    def __init__(self) -> None:
+        self.replays: set[tuple[int, ...]] = set()
+
+    def series_lower(self, votes, samples, kept, replayed, alpha):  # type: ignore[no-untyped-def]
+        self.replays |= {(int(m),) for m in replayed}
+        return np.zeros(len(replayed))
+
+    def joint_lower(self, votes, samples, lost, replayed, gained, replayed_other, alpha):  # type: ignore[no-untyped-def]
+        self.replays |= set(zip(replayed.tolist(), replayed_other.tolist(), strict=True))
+        return np.zeros(len(replayed))
+
+    paired_lower = joint_lower
+
+
+@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+@pytest.mark.parametrize("method", OUR_METHODS)
+def test_no_inputs_votes_that_claim_enter_its_own_plan(
+    method: str, certificate: str, lots: list[Lot], caches: list[recert.Cache], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither those of the original nor the flips of the modification. On flips of others it may depend."""
+    found: list[dict[int, tuple[int, int]]] = []
+    for lot, cache in zip(lots, caches, strict=True):
+        with monkeypatch.context() as patch:
+            chosen = Chosen(patch)
+            recert.recertify(
+                lot.stored(lot.modified), None, cache, samples=60, alpha=0.002, method=method, certificate=certificate
+            )
+        found.append(chosen.of_row)
+    planned = found[0]
+    assert len({passes for _, passes in planned.values()}) > 4, "a plan that tells inputs apart"
+    for row, theirs in enumerate(found[1:]):
+        if row in planned:  # otherwise the input was not certified as it was
+            assert theirs[row] == planned[row]
+    assert any(theirs != planned for theirs in found[1:]), "what flips on some inputs tells what to expect on others"
+
+
+@pytest.mark.parametrize("option", [0, 1])
+@pytest.mark.parametrize("method", ["series", "joint", "paired"])
+def test_no_inputs_votes_that_claim_enter_its_numbers_of_replays(
+    method: str, option: int, lots: list[Lot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each input on its own, with its class alone or with its rivals: how many noises of each kind every bound is about.
+
+    With its rivals paired replays the first noises whatever the votes are, so that only their sum is fixed.
+    """
+    monkeypatch.setitem(methods.OPTIONS[method], "two-sided", [methods.OPTIONS[method]["two-sided"][option]])
+    monkeypatch.setattr(methods, "PILOT_FLIPS", 0.6)  # so many that some replays are to find gains
+    compared = []
+    for row in range(INPUTS):
+        found = []
+        for lot in (lots[0], lots[1 + row]):
+            asked = Asked()
+            monkeypatch.setattr({"series": series, "joint": joint, "paired": paired}[method], "bounds", asked)
+            only = slice(row, row + 1)
+            recert.recertify(
+                lot.stored(lot.modified, only),
+                None,
+                lot.cache(only),
+                samples=60,
+                alpha=0.002,
+                method=method,
+                plan="uniform",
+            )
+            found.append({(sum(m),) for m in asked.replays} if (method, option) == ("paired", 1) else asked.replays)
+        if found[0] and found[1]:  # otherwise no claim is made, which is allowed to depend on everything
+            assert found[1] == found[0]
+            compared.append(found[0])
+    assert len(compared) > INPUTS / 2
+    if (method, option) not in (("series", 0), ("paired", 1)):  # of these all noises are of one kind
+        assert len(set(map(frozenset, compared))) > 2, "numbers that tell inputs apart"
 
 
 def test_an_input_that_the_plan_leaves_out_says_so() -> None:
@@ -129,11 +266,11 @@ def test_an_input_that_the_plan_leaves_out_says_so() -> None:
     assert (result.outcome[~cache.certify(alpha=0.002).certified] == "not-certified-before").all()
 
 
-def test_the_plan_beats_uniform_on_real_votes(test_data: Path) -> None:
-    real = np.load(test_data / "votes_r20_s0.5.npz")
+def test_the_plan_beats_uniform_on_real_votes(real_votes: dict[str, np.ndarray]) -> None:
+    real = real_votes
 
     def stored(name: str) -> StoredVotes:
-        v = real[name].astype(np.int64)
+        v = real[name]
         return StoredVotes(v[:, 500:9_000], selection=v[:, :500], fresh=v[:, 9_000:], classes=10)
 
     cache = recert.certify(stored("fp32"), None, noise=Gaussian(0.5), samples=8_500, alpha=0.001)

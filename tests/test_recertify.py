@@ -284,9 +284,9 @@ def test_all_options_share_a_draw(
     assert again.radius.tolist() == result.radius.tolist()
 
 
-def test_real_votes(test_data: Path) -> None:
+def test_real_votes(real_votes: dict[str, np.ndarray]) -> None:
     """A noise-trained ResNet-20 and its approximations: irs follows Algorithm 2 on all of them."""
-    real = np.load(test_data / "votes_r20_s0.5.npz")
+    real = real_votes
     cache = recert.certify(stored(real["fp32"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided")
     for name in ("fp16", "bf16", "int8", "prune20"):
         result = recert.recertify(stored(real[name]), None, cache, samples=500, alpha=0.002, method="irs")

@@ -94,6 +94,88 @@ def test_what_fools_the_race_does_not_win() -> None:
     assert "2 of them certified" in chosen.guarantee
 
 
+ALWAYS, OFTEN = np.ones_like(ESTIMATION), np.ones_like(SELECTION)
+
+
+@pytest.mark.parametrize("family", [None, "bonferroni"])
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_every_finalist_is_really_certified_at_half_of_what_is_left(before: int, family: str | None) -> None:
+    """Where all votes agree the bound of m replays is the m-th root of the error (of .98 of it, with gains): so it tells its error."""
+    original = recert.StoredVotes(ALWAYS, selection=OFTEN)
+    cache = recert.certify(original, None, noise=NOISE, samples=1_000, selection_samples=100, certificate="one-sided")
+    names = [*(f"impostor {i}" for i in range(before)), "honest"]
+    candidates = {name: copy_of_the_original(ALWAYS if name == "honest" else 1 - ALWAYS, OFTEN) for name in names}
+    cost = {name: float(i) for i, name in enumerate(names)}
+    chosen = recert.select(candidates, None, cache, LABELS, cost=cost, alpha=0.03, family=family)
+    result, each = chosen.certificates, 0.03 / (INPUTS if family else 1)
+    assert result is not None
+    assert (chosen.winner, chosen.finalists) == ("honest", before + 1)
+    errors = np.where(result.method == "joint", 0.98, 1.0) * each / 2 ** (before + 1)
+    assert (result.kept == result.replayed).all()
+    assert result.top_lower == pytest.approx(errors ** (1 / result.replayed), abs=1e-4)
+    assert (
+        errors ** (1 / result.replayed) < (1.5 * errors) ** (1 / result.replayed) - 2e-4
+    ).all()  # so close is telling
+    assert [entry.alpha for entry in chosen.entries] == [each / 2 ** (i + 1) for i in range(before + 1)]
+    assert (result.settings.alpha, result.settings.error) == (each / 2 ** (before + 1), each)
+    assert result.alpha.tolist() == [each / 2 ** (before + 1)] * INPUTS
+
+
+@pytest.mark.parametrize("family", [None, "bonferroni"])
+@pytest.mark.parametrize("before", [0, 2])
+def test_what_is_gained_is_really_certified_at_half_of_what_is_left(before: int, family: str | None) -> None:
+    """The original names the label of every other input, where a candidate's own votes bound it."""
+    original = recert.StoredVotes(ALWAYS, selection=OFTEN)
+    cache = recert.certify(original, None, noise=NOISE, samples=1_000, selection_samples=100, certificate="one-sided")
+    labels = np.arange(INPUTS) % 2
+    right, right_in_the_race = (np.repeat(labels[:, None], size, axis=1) for size in (1_000, 100))
+    names = [*(f"impostor {i}" for i in range(before)), "honest"]
+    candidates = {
+        name: copy_of_the_original(right if name == "honest" else 1 - right, right_in_the_race) for name in names
+    }
+    chosen = recert.select(
+        candidates, None, cache, labels, cost={name: float(i) for i, name in enumerate(names)}, alpha=0.03, family=family, metric="acr",
+    )  # fmt: skip
+    result, each = chosen.certificates, 0.03 / (INPUTS if family else 1)
+    assert result is not None
+    assert (chosen.winner, chosen.finalists) == ("honest", before + 1)
+    gained = labels == 0
+    assert set(result.method[gained]) == {"scratch"}
+    assert (
+        result.top_votes[gained].tolist() == result.samples[gained].tolist() == result.forward_passes[gained].tolist()
+    )
+    expected = (each / 2 ** (before + 1)) ** (1 / result.samples[gained])
+    assert result.top_lower[gained] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "samples"), [("acr", 150), ("accuracy:0.3", 500)])
+def test_the_votes_that_claim_choose_nothing(metric: str, samples: int) -> None:
+    """Other estimation votes, under which the original is less sure of every input: each gets the same passes by the same method.
+
+    Or none, where the votes have too few noises of a kind: no claim is made.
+    """
+    ranks = np.random.default_rng(7).permuted(np.tile(np.arange(100), (INPUTS, 1)), axis=1)
+    selection = (ranks < 70 + np.arange(INPUTS)[:, None]).astype(int)
+    found = []
+    for share in (0.9, 0.7):
+        estimation = split(share, INPUTS, 1_000, 6)
+        original = recert.StoredVotes(estimation, selection=selection)
+        options = {"samples": 1_000, "selection_samples": 100, "certificate": "one-sided"}
+        cache = recert.certify(original, None, noise=NOISE, **options)  # type: ignore[arg-type]
+        assert cache.certify(alpha=0.001).certified.all()
+        same = {"same": copy_of_the_original(estimation, selection)}
+        chosen = recert.select(
+            same, None, cache, LABELS, cost={"same": 1.0}, metric=metric, tolerance=1.0, samples=samples
+        )
+        assert chosen.certificates is not None
+        found.append(chosen.certificates)
+    claims = (found[0].forward_passes > 0) & (found[1].forward_passes > 0)
+    assert claims.mean() > 0.7
+    assert len(set(found[0].forward_passes[claims])) > 2
+    for column in ("method", "forward_passes"):
+        assert getattr(found[0], column)[claims].tolist() == getattr(found[1], column)[claims].tolist()
+
+
 def test_hopeless_candidates_are_dropped_early_and_costlier_ones_not_certified() -> None:
     other = split(0.3, INPUTS, 100, 5)
     candidates = {

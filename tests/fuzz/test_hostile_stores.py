@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import beta, norm
 
 import recert
 from recert import Cache
 from recert.cache import limits
-from recert.certificates import claim_one_sided, claim_two_sided
+from recert.certificates import Settings
 from recert.errors import RecertError
 from recert.noise import Stream
 from recert.votes import count_votes
@@ -44,16 +45,20 @@ def is_true(opened: Cache, truth: Cache) -> bool:
         return False
     choose = [count_votes(truth.votes(d, Stream.SELECTION)[: s.selection_samples], 3) for d in result.input]
     claim = np.stack([count_votes(truth.votes(d)[: s.samples], 3) for d in result.input])
-    rows, top = np.arange(len(claim)), np.stack(choose).argmax(axis=1)
-    rivals = claim.copy()
-    rivals[rows, top] = 0
-    two = claim_two_sided(top, claim[rows, top], rivals.max(axis=1), s.samples, s.alpha, 0.5)
-    one = claim_one_sided(top, claim[rows, top], s.samples, s.alpha, 0.5)
-    expected = two if s.certificate == "two-sided" else one
-    return (
-        result.radius.tolist() == expected.radius.tolist()
-        and result.prediction.tolist() == expected.prediction.tolist()
+    expected = [claimed(votes, int(top), s) for votes, top in zip(claim, np.stack(choose).argmax(axis=1), strict=True)]
+    return result.prediction.tolist() == [c for c, _ in expected] and bool(
+        np.allclose(result.radius, [r for _, r in expected], rtol=1e-9, atol=1e-12)
     )
+
+
+def claimed(votes: np.ndarray, top: int, s: Settings) -> tuple[int, float]:
+    """Prediction and radius from the counts of votes (Cohen et al., Theorem 1), by scipy alone."""
+    n, k, rival = s.samples, int(votes[top]), int(np.delete(votes, top).max())
+    two_sided = s.certificate == "two-sided"
+    each = s.alpha / 2 if two_sided else s.alpha
+    lower = beta.ppf(each, k, n - k + 1) if k else 0.0
+    upper = min(beta.isf(each, rival + 1, n - rival) if two_sided and rival < n else 1.0, 1 - lower)
+    return (top, 0.25 * (norm.ppf(lower) - norm.ppf(upper))) if lower > upper else (-1, 0.0)
 
 
 def outcome(store: Path, truth: Cache) -> str:

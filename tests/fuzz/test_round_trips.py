@@ -18,12 +18,13 @@ from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
 from recert.cli.requirements import check_forms
 from recert.cli.shards import parse_shard, plain_name
-from recert.data import load_data
+from recert.data import Dataset, load_data
 from recert.errors import RecertError
 from recert.models import load_model
 from recert.noise import Stream, parse_noise
 from recert.planning import parse_plan
 from recert.votes import count_votes, nobody, vote_dtype
+from tests.cache.stores import OPTIONS, network
 
 FEW = settings(max_examples=12, deadline=None, derandomize=True)
 MANY = settings(max_examples=100, deadline=None, derandomize=True)
@@ -202,12 +203,52 @@ def test_specs_of_files_are_read_or_refused_in_words(load: Callable[[str], Any],
     assert answer(load, text, RecertError, ValueError, OSError, ImportError)
 
 
+def dataset(count: int) -> Dataset:
+    """Inputs, labels and positions that tell each other apart."""
+    inputs = np.random.default_rng(count).normal(size=(count, 4)).astype(np.float32)
+    return Dataset("some", inputs, 100 + np.arange(count), 7 * np.arange(count))
+
+
+def shards_of(data: Dataset, total: int) -> list[Dataset]:
+    shards = [parse_shard(f"{number}/{total}") for number in range(1, total + 1)]
+    return [shard.of(data) for shard in shards if shard is not None]
+
+
 @MANY
 @given(st.integers(1, 40), st.integers(1, 40))
 def test_shards_share_out_everything_once(count: int, total: int) -> None:
-    numbers = [i for part in range(1, total + 1) for i in range(count)[part - 1 :: total]]
-    assert sorted(numbers) == list(range(count))
-    for part in range(1, total + 1):
-        shard = parse_shard(f"{part}/{total}")
-        assert shard is not None
-        assert (shard.number, shard.total) == (part, total)
+    """Every input goes to one shard, with its label and its position; no shard has more than one input more than another."""
+    data = dataset(count)
+    if total > count:
+        with pytest.raises(ValueError, match=f"at most {count} shards"):
+            shards_of(data, total)
+        return
+    shards = shards_of(data, total)
+    assert len(shards) == total
+    sizes = [len(shard) for shard in shards]
+    assert max(sizes) - min(sizes) <= 1
+    found = {}
+    for shard in shards:
+        assert shard.labels is not None
+        for x, label, position in zip(shard.inputs, shard.labels, shard.indices, strict=True):
+            assert position not in found, "an input is in two shards"
+            found[int(position)] = (x.tobytes(), int(label))
+    assert found == {7 * i: (data.inputs[i].tobytes(), 100 + i) for i in range(count)}
+
+
+@FEW
+@given(st.integers(1, 7), st.data())
+def test_merged_shards_certify_as_the_whole_does(count: int, drawn: st.DataObject) -> None:
+    data, total = dataset(count), drawn.draw(st.integers(1, count))
+    whole = recert.certify(network(), data.inputs, **OPTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        stores = [Path(folder) / str(number) for number in range(total)]
+        for store, shard in zip(stores, shards_of(data, total), strict=True):
+            recert.certify(network(), shard.inputs, **OPTIONS, store=store)
+        merged = merge(Path(folder) / "merged", drawn.draw(st.permutations(stores)))
+        assert sorted(merged.digests) == sorted(whole.digests)
+        ours, theirs = merged.about(whole.digests).certificates, whole.certificates
+        for column in ("input", "outcome", "prediction", "radius", "top_votes", "forward_passes"):
+            assert getattr(ours, column).tolist() == getattr(theirs, column).tolist()
+        again = Cache.open(Path(folder) / "merged")
+        assert [again.votes(d).tolist() for d in whole.digests] == [whole.votes(d).tolist() for d in whole.digests]

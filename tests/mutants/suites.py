@@ -1,0 +1,119 @@
+"""Which tests are meant for which part of the library. Within a suite, a mutant runs only tests that call its function."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.changes import Change, changes_of
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "src" / "recert"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Files to mutate and tests to run, both as beginnings of their paths (of node ids, for tests)."""
+
+    name: str
+    mutated: tuple[str, ...]
+    tests: tuple[str, ...]
+    compiled: bool = True
+    """Whether numba compiles. A mutant of compiled code would take minutes, so there it does not."""
+
+    def has(self, node_id: str) -> bool:
+        return node_id.startswith(self.tests) and not node_id.startswith(TOO_SLOW)
+
+
+NOT_MUTATED = ("choosing/picture.py draw:", "choosing/picture.py _point:", "choosing/picture.py _edge:")
+"""Beginnings of names of mutants: figures are looked at, not tested."""
+
+TOO_SLOW = (
+    # seconds to minutes in pure Python
+    "tests/bounds/test_joint.py::test_seeded_coverage_at_sizes_in_use",
+    "tests/bounds/test_joint.py::test_laws",
+    "tests/bounds/test_joint.py::test_rises_with_the_votes",
+    "tests/bounds/test_joint.py::test_reference_values[80000-100000-100-16000-",
+    "tests/bounds/test_joint.py::test_reference_values[80000-100000-60-4000-",
+    "tests/bounds/test_joint.py::test_reference_values[7000-10000-14-700-",
+    "tests/bounds/test_joint.py::test_exact_coverage[8-5-20-",
+    "tests/bounds/test_joint.py::test_exact_coverage[12-10-10-",
+    "tests/bounds/test_joint.py::test_exact_coverage[20-8-4-",
+    "tests/bounds/test_joint.py::test_exact_coverage[25-10-5-",
+    "tests/bounds/test_joint.py::test_exact_coverage[10-20-3-",
+    "tests/bounds/test_joint.py::test_exact_coverage[30-12-2-",
+    "tests/bounds/test_series.py::test_laws",
+    "tests/bounds/test_series.py::test_is_above_the_union_bound_of_the_paper",
+    "tests/bounds/test_paired.py::test_laws",
+    "tests/bounds/test_paired.py::test_seeded_coverage_at_sizes_in_use",
+    # networks, processes and many repetitions
+    "tests/cache/test_cache.py::test_two_processes_do_not_write_to_one_store",
+    "tests/choosing/test_select.py::test_same_winner_as_exhaustive_certification_on_digits",
+    "tests/choosing/test_cli.py::test_candidates_may_be_files",
+    "tests/choosing/test_coverage.py::test_choosing_by_the_votes_that_claim_is_wrong_more_often",
+    "tests/test_sampling.py::test_peak_memory",
+    "tests/test_proxy.py::test_coverage_of_the_whole_procedure[two-sided--0.03]",
+    "tests/test_proxy.py::test_coverage_of_the_whole_procedure[one-sided--0.03]",
+)
+
+_OUR_WAY = "tests/test_coverage.py::test_recertify_our_way[0.985-0.1--1.0-"
+
+# A test that a colleague is yet to write may be named: what does not exist is not collected.
+SUITES = (
+    Suite("bounds", ("bounds/",), ("src/recert/bounds/", "tests/bounds/"), compiled=False),
+    Suite(
+        "certificates",
+        ("certificates/", "radius.py", "certification.py"),
+        (
+            "tests/test_guarantee.py",
+            "tests/test_radius.py",
+            "tests/test_results.py",
+            "tests/test_sampling.py",
+            "tests/cache/test_cache.py",
+            "src/recert/radius.py",
+            "src/recert/certificates/",
+            "tests/test_coverage.py::test_certify[",
+            "tests/test_coverage.py::test_two_sided_bounds_hold_jointly_without_a_majority",
+        ),
+    ),
+    Suite(
+        "planning",
+        ("planning/",),
+        ("tests/test_planning.py", "src/recert/planning/", "tests/test_guarantee.py", "tests/test_recertify.py"),
+    ),
+    Suite(
+        "recertification",
+        ("recertification/",),
+        (
+            "tests/test_guarantee.py",
+            "tests/test_recertify.py",
+            "tests/test_planning.py",
+            "src/recert/recertification/",
+            f"{_OUR_WAY}joint-acr",
+            f"{_OUR_WAY}paired-uniform",
+            f"{_OUR_WAY}series-uniform",
+            "tests/test_coverage.py::test_recertify_by_irs[0.8-0.05--1.0-0.05-",
+            "tests/test_coverage.py::test_recertify_from_scratch[0.985-0.1--1.0-",
+        ),
+    ),
+    Suite("choosing", ("choosing/",), ("tests/choosing/", "src/recert/choosing/")),
+    Suite("auditing", ("auditing/",), ("tests/auditing/", "src/recert/auditing/")),
+    Suite("proxy", ("proxy.py",), ("tests/test_proxy.py", "tests/test_guarantee.py")),
+    Suite("comparison", ("comparison.py",), ("tests/test_comparison.py", "tests/test_cli.py::test_compare")),
+    Suite(
+        "looks", ("cache/looks.py",), ("tests/test_looks.py", "tests/test_guarantee.py", "tests/cache/test_cache.py")
+    ),
+)
+
+
+def changes_in(suite: Suite) -> list[Change]:
+    """All mutants of the suite's files."""
+    every = (str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")))
+    files = [file for file in every if file.startswith(suite.mutated)]
+    found = [change for file in files for change in changes_of((PACKAGE / file).read_text(encoding="utf-8"), file)]
+    return [change for change in found if not change.key.startswith(NOT_MUTATED)]
+
+
+def paths_of_tests(suites: Sequence[Suite]) -> list[str]:
+    """What pytest is to collect: the files of the suites' tests, as far as they exist."""
+    named = dict.fromkeys(test.split("::")[0] for suite in suites for test in suite.tests)
+    return [path for path in named if (REPOSITORY / path).exists()]
