@@ -86,8 +86,7 @@ def test_the_best_of_several_methods_is_as_many_looks() -> None:
 
 @pytest.mark.parametrize("method", ["series", "joint", "auto"])
 def test_planned_looks_hold_together(method: str) -> None:
-    alpha = 0.1
-    share = (alpha / 4) ** (1 / 100)
+    alpha, share = 0.1, 0.9
     cache, changed = unanimous_cache(), stored(votes_of(3, share))
     wrong = np.zeros(INPUTS, dtype=bool)
     for budget in (25, 50, 100, 200):

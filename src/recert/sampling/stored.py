@@ -17,7 +17,9 @@ class StoredVotes:
     """Votes as integer arrays (inputs x samples); -1 is a vote for nobody.
 
     `estimation` holds the votes that bound, `selection` those that choose, `fresh` those on new noise. The votes of a
-    model and of its modification stand on the same noises, column by column.
+    model and of its modification stand on the same noises, column by column. Noises must be independent, between columns and
+    between rows too: plans use the flips on some inputs for others. Rows that share their noises, as when one batch of noises
+    was added to every input, are certified one by one, each in a call of its own.
     """
 
     def __init__(
