@@ -173,3 +173,36 @@ def test_alphas_below_what_is_proved_are_refused(bound) -> None:  # type: ignore
     for alpha in (9e-61, 1e-108, 1e-300):
         with pytest.raises(ValueError, match=r"alpha of at least 1e-60.*divide it over fewer claims"):
             bound(alpha)
+
+
+@pytest.mark.parametrize(("n", "m", "alpha"), [(8, 5, 0.1), (5, 8, 0.3), (12, 3, 0.05)])
+def test_the_bound_for_few_flips_misses_at_most_alpha(n: int, m: int, alpha: float) -> None:
+    k, s = np.arange(n + 1)[:, None], np.arange(m + 1)
+    found = bounds.few_flips_lower(k, n, s, m, alpha)
+    rates = np.append(np.linspace(0, 1, 25), alpha ** (1 / m) + np.array([-1e-6, 1e-6]))
+    misses = [
+        float((stats.binom.pmf(k, n, p) * stats.binom.pmf(s, m, r))[found > p * r].sum())
+        for p, r in itertools.product(rates, rates)
+    ]
+    assert 0.9 * alpha <= max(misses) <= alpha + 1e-9
+    assert np.diff(found, axis=0).min() >= 0
+    assert np.diff(found, axis=1).min() >= 0
+
+
+def test_the_bound_for_few_flips_is_buehlers_for_its_ordering() -> None:
+    """Summed over a fine grid of p, with the ordering written down anew: above by nothing, below by the grid of the search."""
+    n, m, alpha = 30, 12, 0.05
+    k, s = np.arange(n + 1), np.arange(m + 1)
+    lower = np.where(k == 0, 0.0, stats.beta.ppf(alpha, np.maximum(k, 1), n - k + 1))
+    order = np.outer(lower, np.where(s == 0, 0.0, np.exp(-4 * (m - s) / m)))
+    for votes, kept in ((30, 12), (27, 12), (28, 11), (20, 10)):
+        good = order >= order[votes, kept] * (1 - 1e-10)
+
+        def largest(q: float, good: np.ndarray = good) -> float:
+            p = np.concatenate([q + (1 - q) * np.linspace(0, 1, 3_000) ** 2, [1.0]])
+            of_k, of_s = stats.binom.pmf(k, n, p[:, None]), stats.binom.pmf(s, m, np.minimum(q / p, 1)[:, None])
+            return float(np.einsum("ik,ks,is->i", of_k, good, of_s).max())
+
+        found = bounds.few_flips_lower(votes, n, kept, m, alpha)
+        assert largest(found) <= alpha + 1e-9
+        assert largest(found + 5e-6) > alpha

@@ -21,7 +21,9 @@ from tests.mutants.suites import REPOSITORY, SUITES, Suite, changes_in
 def main() -> int:
     options = _options()
     mutants = {suite: changes_in(suite) for suite in SUITES}
-    reasons = explained.read()
+    every = {change.key: change.line for changes in mutants.values() for change in changes}
+    written = explained.read()
+    reasons = explained.for_each(written, every)
     chosen = _chosen(mutants, options, reasons)
     if options.list:
         return _list(mutants, chosen)
@@ -31,13 +33,12 @@ def main() -> int:
     logs = Path(options.logs or tempfile.mkdtemp(prefix="mutants-"))
     logs.mkdir(parents=True, exist_ok=True)
     results = _run(chosen, options.workers, logs.resolve())
-    every = {change.key: change.line for changes in mutants.values() for change in changes}
     found = Found(results, every, reasons)
     found.write(Path(options.report))
     print(found.table())
-    for key in explained.stale(reasons, every):
+    for key in explained.stale(written, every):
         print(f"stale, no such mutant: {key}")
-    for key in found.explained_yet_killed:
+    for key in set(found.explained_yet_killed) & set(written):
         print(f"explained, yet killed: {key}")
     if len(results) < len(chosen):
         print(f"broken off: {len(chosen) - len(results)} mutants were not run")
@@ -56,7 +57,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sample", metavar="N", type=int, help="so many of them, drawn at random")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="of that draw")
     parser.add_argument("--again", metavar="FILE", help="only mutants that an earlier report lists")
-    parser.add_argument("--unexplained", action="store_true", help="leave out mutants that explained.txt explains")
+    parser.add_argument(
+        "--unexplained", action="store_true", help="leave out mutants that explained_survivors/*.txt explain"
+    )
     parser.add_argument("--workers", metavar="N", type=int, default=2, help="mutants at a time")
     parser.add_argument("--list", action="store_true", help="name the mutants and count them; run none")
     parser.add_argument("--show", metavar="N", type=int, help="what the mutant of this number changes; run none")

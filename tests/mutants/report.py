@@ -1,4 +1,4 @@
-"""What a run found: a table by package, and a file of survivors that can be run again or copied to explained.txt."""
+"""What a run found: a table by package, and a file of survivors that can be run again or copied to explained_survivors."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -45,7 +45,9 @@ class Found:
 
     def write(self, path: Path) -> None:
         """Survivors under headings; each with its line, which an explanation replaces."""
-        parts = ["# Survivors of `python -m tests.mutants`. Kill them, or copy lines to explained.txt with a reason."]
+        parts = [
+            "# Survivors of `python -m tests.mutants`. Kill them, or copy lines to explained_survivors with a reason."
+        ]
         for result in (*LIVED, "not applicable", "error"):
             keys = self.having(result)
             parts += [f"\n# {result}, not explained: {len(keys)}", *(f"{k}{MARK}line {self.lines[k]}" for k in keys)]

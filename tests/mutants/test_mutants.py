@@ -155,14 +155,17 @@ def test_children_report_how_they_end(tmp_path: Path) -> None:
 def test_explanations(tmp_path: Path) -> None:
     file = tmp_path / "explained.txt"
     file.write_text("# for people\n\na.py f: `x < y` -> `x <= y` #2  # never equal\nb.py g: `1` -> `2`  # gone\n")
-    reasons = explained.read(file)
+    reasons = explained.read(tmp_path)
     assert reasons == {"a.py f: `x < y` -> `x <= y` #2": "never equal", "b.py g: `1` -> `2`": "gone"}
     mutants = {"a.py f: `x < y` -> `x <= y` #2": 3, "a.py f: `x < y` -> `x <= y`": 2}
     assert explained.stale(reasons, mutants) == ["b.py g: `1` -> `2`"]
     found = Found(dict.fromkeys(mutants, "survived"), mutants, reasons)
     assert found.unexplained == ["a.py f: `x < y` -> `x <= y`"]
-    found.write(tmp_path / "report.txt")
-    assert sorted(keys_in(tmp_path / "report.txt")) == sorted(mutants)
+    found.write(tmp_path / "report")
+    assert sorted(keys_in(tmp_path / "report")) == sorted(mutants)
+    whole = {"a.py f:*": "only guides", "c.py *": "gone"}
+    assert explained.for_each(whole, mutants) == dict.fromkeys(mutants, "only guides")
+    assert explained.stale(whole, mutants) == ["c.py *"]
     file.write_text("a.py f: `x < y` -> `x <= y`\n")
     with pytest.raises(ValueError, match="no reason"):
-        explained.read(file)
+        explained.read(tmp_path)

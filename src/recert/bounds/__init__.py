@@ -10,7 +10,7 @@ from recert.bounds.binomial import clopper_pearson_lower, clopper_pearson_upper,
 from recert.bounds.joint import joint_lower
 from recert.bounds.paired import paired_losses_lower, paired_lower
 from recert.bounds.sample_size import Interval, samples_for_width, smallest_samples_to_certify
-from recert.bounds.series import series_lower
+from recert.bounds.series import few_flips_lower, series_lower
 
 __all__ = [
     "SMALLEST_ALPHA",
@@ -20,6 +20,7 @@ __all__ = [
     "check_alpha",
     "clopper_pearson_lower",
     "clopper_pearson_upper",
+    "few_flips_lower",
     "joint_lower",
     "paired_losses_lower",
     "paired_lower",

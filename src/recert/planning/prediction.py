@@ -98,14 +98,16 @@ def _mesh(largest: int) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=32)
-def series_table(given: Circumstances, largest: int) -> Table:
-    """The series bound after m replays of noises on which f voted for the class."""
+def series_table(given: Circumstances, largest: int, bound_name: str = "series_lower") -> Table:
+    """The series bound, or that for few flips, after m replays of noises on which f voted for the class."""
     p, m = _mesh(largest)
     votes = np.round(p * given.samples)
+    # The bound for few flips falls steeply with each, and flips differ between inputs: it must pay even with twice as many.
+    caution = 2 if bound_name == "few_flips_lower" else 1
     return _tabulated(
         m[0],
-        lambda lost: bounds.series_lower(votes, given.samples, m - lost, m, given.alpha),
-        m * given.flips * (1 - p),
+        lambda lost: getattr(bounds, bound_name)(votes, given.samples, m - lost, m, given.alpha),
+        caution * m * given.flips * (1 - p),
     )
 
 

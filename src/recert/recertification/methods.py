@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, starmap
 from typing import Any
 
@@ -17,7 +18,13 @@ from recert.recertification.joint import joint_draws, joint_radius, joint_two_si
 from recert.recertification.ledger import Ledger
 from recert.recertification.paired import paired_draws, paired_radius, paired_two_sided_draws, paired_two_sided_radius
 from recert.recertification.scratch import scratch_draws, scratch_radius, select_anew
-from recert.recertification.series import series_draws, series_radius, series_two_sided_draws, series_two_sided_radius
+from recert.recertification.series import (
+    FEW_FLIPS,
+    series_draws,
+    series_radius,
+    series_two_sided_draws,
+    series_two_sided_radius,
+)
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
@@ -48,6 +55,16 @@ def _without_flips(
 
 _SERIES = Option("series", _without_flips(series_draws), series_radius)
 _SERIES_TWO = Option("series", _without_flips(series_two_sided_draws), series_two_sided_radius)
+_FEW_FLIPS = Option(
+    "few-flips",
+    _without_flips(partial(series_draws, bound_name=FEW_FLIPS)),
+    partial(series_radius, bound_name=FEW_FLIPS),
+)
+_FEW_FLIPS_TWO = Option(
+    "few-flips",
+    _without_flips(partial(series_two_sided_draws, bound_name=FEW_FLIPS)),
+    partial(series_two_sided_radius, bound_name=FEW_FLIPS),
+)
 _PAIRED = Option("paired", paired_draws, paired_radius)
 _PAIRED_TWO = Option("paired", paired_two_sided_draws, paired_two_sided_radius)
 _JOINT = Option("joint", joint_draws, joint_radius)
@@ -58,8 +75,8 @@ _SCRATCH = Option("scratch-cached", _without_flips(scratch_draws), scratch_radiu
 # With the runner-up, an input may still be bounded by its class alone if that promises more: both are Theorem 1.
 OPTIONS: dict[str, dict[str, Sequence[Option]]] = {
     "auto": {
-        "one-sided": (_SERIES, _JOINT, _SCRATCH),
-        "two-sided": (_SERIES, _SERIES_TWO, _JOINT, _JOINT_TWO, _SCRATCH),
+        "one-sided": (_SERIES, _FEW_FLIPS, _JOINT, _SCRATCH),
+        "two-sided": (_SERIES, _SERIES_TWO, _FEW_FLIPS, _FEW_FLIPS_TWO, _JOINT, _JOINT_TWO, _SCRATCH),
     },
     "series": {"one-sided": (_SERIES,), "two-sided": (_SERIES, _SERIES_TWO)},
     "paired": {"one-sided": (_PAIRED,), "two-sided": (_PAIRED, _PAIRED_TWO)},

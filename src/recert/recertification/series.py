@@ -20,8 +20,11 @@ from recert.votes import Votes, count_votes, first_places, merged
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+SERIES, FEW_FLIPS = "series_lower", "few_flips_lower"
+"""Two bounds of the same counts, by their names in `bounds`: they order outcomes differently."""
 
-def series_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
+
+def series_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, bound_name: str = SERIES) -> list[Draws[Any]]:
     """Replay only cached noises on which f voted for the class; Buehler's bound on the product spends alpha once.
 
     Valid because the number of replays does not depend on the estimation votes of the input: then the votes kept, given
@@ -44,13 +47,17 @@ def series_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[D
 
     def bound(block: list[int]) -> None:
         kept, replayed = ledger.kept[block], ledger.replayed[block]
-        top_lower = bounds.series_lower(ledger.top_votes[block], task.cached_samples, kept, replayed, task.alpha)
+        top_lower = getattr(bounds, bound_name)(
+            ledger.top_votes[block], task.cached_samples, kept, replayed, task.alpha
+        )
         ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
 
     return [Draws(rows, Stream.ESTIMATION, noises, enter, bound)]
 
 
-def series_two_sided_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
+def series_two_sided_draws(
+    task: Task, ledger: Ledger, rows: Ints, passes: Ints, bound_name: str = SERIES
+) -> list[Draws[Any]]:
     """The same for the class, and for every rival b turned round: f^p shuns b where f shuns it (Theorem 2 in full).
 
     alpha is spent half on the class and half on the rival that is most probable under f^p: it is one fixed class, and the
@@ -72,7 +79,9 @@ def series_two_sided_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints)
     def bound(block: list[tuple[_Replay, Ints]]) -> None:
         # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
         heads, wanted = (np.concatenate([getattr(replay, name) for replay, _ in block]) for name in ("heads", "wanted"))
-        lower = bounds.series_lower(heads, n, np.concatenate([kept for _, kept in block]), wanted, task.alpha / 2)
+        lower = getattr(bounds, bound_name)(
+            heads, n, np.concatenate([kept for _, kept in block]), wanted, task.alpha / 2
+        )
         ends = np.cumsum([len(kept) for _, kept in block])[:-1]
         for (replay, _), mine in zip(block, np.split(lower, ends), strict=True):
             rival = np.nextafter(1 - mine[1:].min(), 2.0)
@@ -122,14 +131,14 @@ class _Replay:
         return np.array([top, *shunned, self.wanted[-1] - anywhere.max()], dtype=np.int64)
 
 
-def series_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+def series_radius(task: Task, flips: float, largest: int, bound_name: str = SERIES) -> RadiusPredictor:
     """The radius that series is expected to reach."""
-    return series_table(Circumstances(task.cached_samples, task.alpha, flips), largest).radius(task.sigma)
+    return series_table(Circumstances(task.cached_samples, task.alpha, flips), largest, bound_name).radius(task.sigma)
 
 
-def series_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
+def series_two_sided_radius(task: Task, flips: float, largest: int, bound_name: str = SERIES) -> RadiusPredictor:
     """The same with the runner-up. Of m noises, the class has p m and a rival is shunned on (1 - q) m."""
-    half = series_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest)
+    half = series_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest, bound_name)
 
     def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
         top = half.quantile(p, m * p)
