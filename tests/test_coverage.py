@@ -172,6 +172,26 @@ def test_recertify_with_the_runner_up_holds_jointly(shift: float, method: str) -
     assert_covered(int(false.sum()), 0.05)
 
 
+@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+def test_recertify_where_flips_are_rare(certificate: str) -> None:
+    """Where the pilot sees hardly a flip, an ordering that punishes them is chosen; the bounds hold for those that have some."""
+    rng = np.random.default_rng(29)
+    p, kept, gained = 0.95, 0.9997, 0.002
+    base = (rng.random((TRIALS, 1_300), dtype=np.float32) < p).astype(np.uint8)
+    stays = rng.random(base.shape, dtype=np.float32)
+    changed = np.where(base == 1, stays < kept, stays < gained).astype(np.uint8)
+    original, modified = (
+        recert.StoredVotes(votes[:, 300:], selection=votes[:, :300], classes=2) for votes in (base, changed)
+    )
+    cache = recert.certify(
+        original, None, noise=Gaussian(SIGMA), samples=1_000, selection_samples=300, certificate=certificate
+    )
+    result = recert.recertify(modified, None, cache, samples=200, alpha=0.01)
+    assert (result.method == "few-flips").mean() > 0.3
+    truth = p * kept + (1 - p) * gained
+    assert_covered(int(np.sum(result.certified & (result.top_lower > truth))), 0.01)
+
+
 @pytest.mark.parametrize("method", ["scratch", "scratch-cached"])
 @pytest.mark.parametrize(("probability", "angle", "height"), PAIRS[1:4])
 def test_recertify_from_scratch(probability: float, angle: float, height: float, method: str) -> None:

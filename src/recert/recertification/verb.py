@@ -43,8 +43,8 @@ def recertify(
     For each input on its own, with probability at least 1 - `result.settings.error`, the prediction of the smoothed
     modified model is constant within the radius. Methods:
 
-    - "auto": for each input whichever of series, joint and fresh votes promises most, judged by its selection votes and by
-      the flips on other inputs.
+    - "auto": for each input whichever of series, series for few flips, joint and fresh votes promises most, judged by its
+      selection votes and by the flips on other inputs.
     - "series": replay cached noises on which the original voted for the class; Buehler's bound on the product.
     - "paired": replay both kinds of noise and count gains, too; Fisher's combination.
     - "joint": as paired, with fixed numbers of replays and one bound over all counts; mostly larger.
