@@ -230,6 +230,16 @@ def test_a_damaged_record_is_refused_before_any_vote_is_drawn(tmp_path: Path, da
     assert again(tmp_path).looks == 1
 
 
+def test_compare_counts_its_methods_and_not_its_baselines(tmp_path: Path) -> None:
+    from recert.comparison import compare
+
+    make(tmp_path)
+    cache = recert.Cache.open(tmp_path)
+    compared = compare(network(1), inputs(), cache, cache.certificates.prediction, budgets=[40, 60], alpha=0.01)
+    assert {curve.results[0].settings.together for curve in compared.baselines.values()} == {None}
+    assert again(tmp_path).looks == 3
+
+
 def test_select_is_a_look_at_every_finalist(tmp_path: Path) -> None:
     make(tmp_path)
     labels = recert.Cache.open(tmp_path).certificates.prediction
