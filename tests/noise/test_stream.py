@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import recert
 from recert.noise import Gaussian, Stream, input_digest, noise_key, on_cpu, on_torch
 from recert.noise.stream import NoisyRows, perturb
 
@@ -64,6 +65,20 @@ def test_scaled_noise_is_added_with_the_same_rounding() -> None:
     columns = (rows, keys.view(np.int64), wanted.samples, wanted.streams)
     plain = on_torch.perturb(x, *(torch.from_numpy(c) for c in columns), 0.37)
     assert torch.equal(ours, plain)
+
+
+@pytest.mark.parametrize("sigma", [0.12, 0.1, 0.3])
+def test_radii_are_computed_with_the_scale_of_the_noise_that_is_drawn(sigma: float) -> None:
+    """Noise is float32. Radii by the float64 number would be up to 6e-8 too large, or too small for no reason."""
+    wanted = NoisyRows(np.zeros(50, np.int64), np.arange(50), np.full(50, int(Stream.ESTIMATION)))
+    drawn = perturb(torch.zeros(1, 7), np.array([5], np.uint64), wanted, Gaussian(sigma)).numpy()
+    assert np.array_equal(drawn, np.float32(sigma) * normals([5], range(50), 7))
+    votes = recert.StoredVotes(np.ones((1, 1_000), int), selection=np.ones((1, 20), int), classes=2)
+    cache = recert.certify(
+        votes, None, noise=Gaussian(sigma), samples=1_000, selection_samples=20, alpha=0.001, certificate="one-sided"
+    )
+    exact = float(np.float32(sigma)) * stats.norm.ppf(0.001 ** (1 / 1_000))
+    assert exact * (1 - 1e-12) <= cache.certificates.radius[0] <= exact
 
 
 def test_golden_hash() -> None:
