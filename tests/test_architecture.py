@@ -47,10 +47,10 @@ ALLOWED = {
         "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "sampling", "votes",
+        "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "radius", "sampling", "votes",
     },
     "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"cache", "certificates", "metrics", "recertification", "sampling"},
+    "comparison": {"cache", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
         "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
     },

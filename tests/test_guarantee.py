@@ -17,6 +17,7 @@ from scipy.stats import beta, gamma, norm
 
 import recert
 from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes
+from recert.cache import looks as looks_of_caches
 from recert.certificates import claim_two_sided
 from recert.errors import ContextMismatch
 from recert.noise import Stream
@@ -139,6 +140,8 @@ def test_fresh_votes_are_bounded_as_if_there_were_no_cache(method: str, certific
     cache = certify(stored(np.tile(ALWAYS, (len(MIXED), 1))), certificate)
     result = recertify(stored(1 + 0 * MIXED, fresh=MIXED), cache, method=method, samples=SAMPLES)
     assert_claims_of_votes(result, certificate, ALPHA, np.ones(len(MIXED), dtype=bool))
+    why = Outcome.NO_MAJORITY if certificate == "one-sided" else Outcome.RUNNER_UP_TOO_CLOSE
+    assert set(result.outcome[~result.certified]) == {why}
 
 
 def test_the_runner_up_never_has_more_than_the_class_leaves() -> None:
@@ -252,6 +255,9 @@ class TestIrs:
         assert result.lost.tolist() == np.sum(self.MODIFIED[:, :BUDGET] != MIXED[:3, :BUDGET], axis=1).tolist()
         assert result.top_lower == pytest.approx(self.transferred(result), rel=1e-9)
         assert (result.replayed == BUDGET).all()
+        assert result.kept.tolist() == (BUDGET - result.lost).tolist()
+        assert result.top_votes.tolist() == FIRST[:3].tolist()
+        assert set(result.samples) == {SAMPLES}
 
     @pytest.mark.parametrize(("form", "alpha"), [("paper", ALPHA), ("exact", CACHE_ALPHA)])
     def test_fresh_votes_are_bounded_at_the_whole_alpha_or_exactly(self, form: str, alpha: float) -> None:
@@ -366,6 +372,8 @@ def test_what_the_original_abstains_on_at_this_error_is_skipped() -> None:
             skipped = result.forward_passes == 0
             assert set(result.outcome[skipped]) == {Outcome.NOT_CERTIFIED_BEFORE}
             assert (result.radius[skipped] == 0).all()
+    paper = recertify(votes, cache, method="irs", alpha=ALPHA)  # its bound is at the cache's alpha
+    assert (paper.forward_passes > 0).tolist() == [k >= first[CACHE_ALPHA] for k in counts]
 
 
 @pytest.mark.parametrize("plan", ["uniform", "acr"])
@@ -414,6 +422,88 @@ def test_noises_of_the_other_kind_may_be_too_few_as_well() -> None:
     assert result.outcome.tolist() == [Outcome.TRANSFER_TOO_WEAK]
 
 
+def with_last(votes: Votes, count: int) -> Votes:
+    """As many of nobody's votes, the first ones, are class 2's. Class 1 is never voted for."""
+    changed = votes.copy()
+    changed[np.flatnonzero(votes < 0)[:count]] = 2
+    return changed
+
+
+@pytest.mark.usefixtures("both_sides")
+class TestRivals:
+    """A rival that any vote of the original was for has a bound of its own; rivals without a vote share theirs."""
+
+    @pytest.mark.parametrize("method", ["series", "joint"])
+    @pytest.mark.parametrize("votes", [1, 100])
+    def test_seen_by_the_votes_that_claim(self, votes: int, method: str) -> None:
+        """All of its cached votes count. The replays alone, with all that it has of them, would bound it less well."""
+        same = stored(with_last(SELDOM, votes))
+        result = recertify(same, certify(same), method=method)
+        assert result.certified[0]
+        assert result.lost[0] == 0
+        of_it = int(np.sum(with_last(SELDOM, votes)[:BUDGET] == 2))
+        assert cp_upper(votes, SAMPLES, ALPHA / 2) < result.runner_up_upper[0] < cp_upper(of_it, BUDGET, ALPHA / 2)
+
+    def test_seen_by_many_votes_that_choose(self) -> None:
+        """Some replays are to be where the rival has a vote. There are none, so that no claim is made."""
+        same = stored(SELDOM, shuffled(SELECTION - 20, 0, 20, 0))
+        result = recertify(same, certify(same), method="joint")
+        assert (result.forward_passes[0], result.top_lower[0]) == (0, 0)
+
+    @pytest.mark.parametrize("method", ["series", "joint"])
+    def test_seen_by_one_vote_that_chooses(self, method: str) -> None:
+        """Of 51 parts of the replays 49.5, rounded down, are where it has no vote; what it takes up later is not counted."""
+        modified = SELDOM.copy()
+        modified[97] = 2
+        cache = certify(stored(SELDOM, shuffled(SELECTION - 1, 0, 1, 0)))
+        result = recertify(stored(modified), cache, method=method)
+        exact = cp_upper(0, 97, OF_REPLAYS[method](ALPHA / 2))
+        assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
+
+    @pytest.mark.parametrize("taken", [(0, 0), (2, 5), (5, 2), (5, 5)])
+    @pytest.mark.parametrize("method", ["series", "joint"])
+    def test_not_seen(self, method: str, taken: tuple[int, int]) -> None:
+        """Of two rivals without a vote that which the modified model takes up more often is bounded."""
+        modified = SELDOM.copy()
+        nobodys = np.flatnonzero(SELDOM < 0)
+        modified[nobodys[: taken[0]]] = 1
+        modified[nobodys[taken[0] : sum(taken)]] = 2
+        result = recertify(stored(modified), certify(stored(SELDOM)), method=method, samples=162)
+        assert (
+            replays_of_class(result) == 160
+        )  # of 51 parts 50.5, rounded down; and as many where none of the rivals has a vote
+        exact = cp_upper(max(taken), 160, OF_REPLAYS[method](ALPHA / 2))
+        assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
+
+
+@pytest.mark.parametrize("method", [*OF_REPLAYS, "scratch-cached", "irs"])
+def test_every_input_of_many_has_its_bound(method: str) -> None:
+    """However many there are: bounds are computed in blocks, while others are drawn."""
+    many = np.zeros((150, SAMPLES), int)
+    result = recertify(stored(many, fresh=many), certify(stored(many), "one-sided"), method=method)
+    assert result.certified.all()
+    assert (result.forward_passes == BUDGET).all()
+    assert len(set(result.top_lower)) == 1
+
+
+def test_a_single_pass_is_taken() -> None:
+    """At an error of .6 one replay is enough for a majority."""
+    result = recertify(stored(ALWAYS), certify(stored(ALWAYS), "one-sided"), method="series", samples=1, alpha=0.6)
+    assert result.forward_passes.tolist() == [1]
+    assert 0.5 < result.top_lower[0] <= 0.6
+    assert result.certified.all()
+
+
+@pytest.mark.parametrize("selected", [SELECTION, 40, 30])
+@pytest.mark.parametrize("method", ["joint", "paired", "series"])
+def test_a_one_sided_replay_costs_what_was_asked(method: str, selected: int) -> None:
+    """Noises for the class and others together are the budget; all are drawn, and those for the class are kept or lost."""
+    votes = stored(shuffled(300, 100, 0, 0), shuffled(selected, SELECTION - selected, 0, 0))
+    result = recertify(votes, certify(votes, "one-sided"), method=method)
+    assert result.replayed.tolist() == result.forward_passes.tolist() == [BUDGET]
+    assert 0 < replays_of_class(result) <= BUDGET
+
+
 class Recording(StoredVotes):
     """Stored votes that remember which were asked for, by stream."""
 
@@ -448,6 +538,12 @@ def test_replays_stand_on_the_cached_noises_and_fresh_votes_on_new_ones(
     assert sum(source.asked.values()) == result.forward_passes.sum()
     expected = {Stream.SELECTION: 3 * SELECTION}
     assert source.asked == {stream: expected.get(stream, 3 * BUDGET) for stream in streams}
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks_of_caches, "_of_this_process", {})
+    monkeypatch.setattr(looks_of_caches, "_sizes_of_this_process", {})
 
 
 class TestLooks:

@@ -86,7 +86,46 @@ def test_beliefs_do_not_depend_on_neighbours() -> None:
     assert ((together.top + together.runner_up) <= 1).all()
 
 
-@pytest.mark.parametrize("text", ["accuracy", "accuracy:-1", "accuracy:x", "ACR", ""])
+def test_plans() -> None:
+    assert parse_plan("uniform") is None
+    assert parse_plan("acr") == Objective(None)
+    assert parse_plan("accuracy:0.5") == Objective(0.5)
+    assert parse_plan("accuracy:0") == Objective(0.0)
+    radii = np.array([0.4, 0.5, 0.6])
+    assert Objective(0.5).value(radii).tolist() == [0, 1, 1]
+    assert Objective().value(radii).tolist() == radii.tolist()
+
+
+def test_an_allocation_by_hand() -> None:
+    costs = np.array([0.0, 10.0, 20.0])
+    values = np.array([[0, 1.0, 1.5], [0, 3.0, 3.1]])
+    best = {0: [0, 0], 9: [0, 0], 10: [0, 1], 19: [0, 1], 20: [1, 1], 30: [2, 1], 39: [2, 1], 40: [2, 2], 1000: [2, 2]}
+    assert {budget: allocate(values, costs, budget).tolist() for budget in best} == best
+    # What is left is spent on the best step per cost that fits, even if a better one does not.
+    steep = np.array([[0, 0.0, 5.0], [0, 0.1, 0.2]])
+    assert allocate(steep, costs, 15).tolist() == [0, 1]
+    assert allocate(steep, costs, 30).tolist() == [2, 1]
+    # Every input may have costs of its own.
+    assert allocate(np.array([[0, 1.0], [0, 1.0]]), np.array([[0, 5.0], [0, 50.0]]), 50).tolist() == [1, 0]
+
+
+def test_a_plan_shares_out_what_its_objective_has_no_use_for() -> None:
+    """Two inputs reach the radius with 8 passes each, the fewest that there are; the rest is theirs in proportion."""
+    beliefs = Beliefs(np.ones((3, 2)), np.zeros((3, 2)))
+    beliefs.top[2] = 0.0
+    enough = lambda p, _, m: np.where((p == 1) & (m >= 8), 1.0, 0.0)  # noqa: E731
+    for budget, each in ((16, 8), (17, 8), (60, 30), (10_000, 40)):
+        choice = plan_budget(beliefs, [enough], Objective(0.5), budget, 40)
+        assert choice.passes.tolist() == [each, each, 0]
+        assert choice.option.tolist() == [0, 0, 0]
+    assert plan_budget(beliefs, [enough], Objective(0.5), 15, 40).passes.tolist() == [15, 0, 0]
+    assert plan_budget(beliefs, [enough], Objective(0.5), 7, 40).passes.tolist() == [0, 0, 0]
+    nothing = lambda p, _, m: 0.0 * p * m  # noqa: E731
+    later = plan_budget(beliefs, [nothing, nothing, enough], Objective(0.5), 100, 40)
+    assert (later.option.tolist(), later.passes.tolist()) == ([2, 2, 0], [40, 40, 0])
+
+
+@pytest.mark.parametrize("text", ["accuracy", "accuracy:-1", "accuracy:x", "accuracy:nan", "radius:0.5", "ACR", ""])
 def test_bad_plans(text: str) -> None:
     with pytest.raises(ValueError, match="a plan of acr, accuracy:RADIUS or uniform"):
         parse_plan(text)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 import recert
 from recert.data import load_data
+from recert.errors import UnusableModel
 from recert.models import load_model
 from recert.models.digest import identify
 from recert.models.inference import prepare
@@ -71,6 +72,28 @@ def test_prepared_models_get_a_prepared_proxy() -> None:
     assert stand_in.inference.numerics == "bf16"
     assert name.startswith("bf16")
     assert next(stand_in.parameters()).dtype == torch.bfloat16
+
+    other, name = proxy_of(model, "prune:0.5", np.zeros((2, 1, 8, 8), np.float32), NOISE, 0)
+    assert name == "prune:0.5"
+    assert next(other.parameters()).dtype == torch.float32
+
+
+class NeverAsked(nn.Module):
+    def forward(self, batch: Tensor) -> Tensor:
+        raise AssertionError("the proxy was asked")
+
+
+def test_a_model_that_cannot_be_certified_is_refused_before_the_proxy_has_drawn() -> None:
+    x = np.zeros((1, 4), np.float32)
+    with pytest.raises(UnusableModel, match="eval"):
+        recert.certify(nn.Dropout().train(), x, noise=NOISE, samples=100, proxy=NeverAsked().eval())
+
+
+@pytest.mark.parametrize(("samples", "transfer"), [(400, 100), (1_000, 100), (2_004, 200), (2_006, 201)])
+def test_the_model_gives_a_tenth_of_the_votes_unless_told(samples: int, transfer: int) -> None:
+    x, model = points(0.4, count=2), HalfSpace([1.0, 0.0, 0.0], 0.0)
+    done = recert.certify(model, x, noise=NOISE, samples=samples, proxy=HalfSpace([1.0, 0.0, 0.0], 0.01))
+    assert (done.certificates.settings.samples, done.cache.manifest.samples) == (transfer, samples)
 
 
 def test_bad_proxies() -> None:

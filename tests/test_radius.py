@@ -30,9 +30,19 @@ def test_two_sided_is_never_above_and_hardly_below(p: float, q: float) -> None:
     assert exact - mpmath.mpf("1e-12") < radius <= exact
 
 
+@pytest.mark.parametrize("q", [0.5, 0.499, 1e-3])
+def test_two_sided_is_never_above_in_the_last_digit(q: float) -> None:
+    """A rival at one half has a quantile of 0, so that nothing but the quantile of the class is rounded."""
+    leaders = np.random.default_rng(0).uniform(0.51, 1, 60)
+    for p, radius in zip(leaders, two_sided_radius(leaders, q, 0.5), strict=True):
+        exact = (quantile(float(p)) - quantile(q)) / 4
+        assert exact * (1 - mpmath.mpf("5e-14")) < mpmath.mpf(float(radius)) <= exact
+
+
 def test_no_radius_without_a_lead() -> None:
     assert one_sided_radius([0.0, 0.3, 0.5], 1.0).tolist() == [0, 0, 0]
     assert two_sided_radius([0.3, 0.3], [0.3, 0.4], 1.0).tolist() == [0, 0]
+    assert two_sided_radius([0.0, 1.0, 0.5], [0.0, 1.0, 0.5], 1.0).tolist() == [0, 0, 0]
 
 
 def test_two_sided_with_the_trivial_rival_is_one_sided() -> None:

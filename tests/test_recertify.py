@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
+from scipy.stats import beta, gamma, norm
 
 import recert
 from recert import Gaussian, Outcome, StoredVotes
 from recert.errors import UnusableModel
+from recert.recertification.methods import run
+from recert.recertification.task import Task
 from recert.sampling import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
@@ -79,6 +81,7 @@ def test_scratch_is_algorithm_1(votes: dict[str, np.ndarray]) -> None:
         assert result.top_lower[i] == pytest.approx(bound, abs=1e-12)
         assert result.radius[i] == pytest.approx(0.5 * norm.ppf(bound) if bound > 0.5 else 0, abs=1e-9)
     assert (result.forward_passes == 1_100).all()
+    assert set(result.method) == {"scratch"}
 
 
 def test_inputs_on_which_the_original_abstained_cost_nothing(votes: dict[str, np.ndarray]) -> None:
@@ -105,15 +108,18 @@ def test_the_claim_is_about_the_cached_class_even_if_the_modified_model_prefers_
     assert fresh.top_votes.tolist() == [0]
 
 
-def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody() -> None:
+@pytest.mark.parametrize("classes", [2, 255])
+def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody(classes: int) -> None:
+    """Also where nobody's number follows on the last class's."""
     base = np.zeros((1, 10_000))
     base[:, 500:510] = -1
     modified = base.copy()
     modified[:, 510:520] = -1
-    cache = recert.certify(stored(base, classes=2), None, noise=NOISE, samples=8_500, certificate="one-sided")
+    cache = recert.certify(stored(base, classes=classes), None, noise=NOISE, samples=8_500, certificate="one-sided")
     assert cache.certificates.nobody.tolist() == [10]
     assert cache.certificates.top_votes.tolist() == [8_490]
-    result = recert.recertify(stored(modified, classes=2), None, cache, samples=100, method="irs", reuse_threshold=1.0)
+    changed = stored(modified, classes=classes)
+    result = recert.recertify(changed, None, cache, samples=100, method="irs", reuse_threshold=1.0)
     assert result.lost.tolist() == [20]
     assert result.nobody.tolist() == [20]
     assert "20 samples had logits that were not finite" in result.explanation[0]
@@ -162,6 +168,7 @@ def test_networks_with_and_without_a_store(tmp_path: Path) -> None:
     shuffled = recert.recertify(modified, x[[3, 1, 3]], memory, samples=500, method="series", plan="uniform")
     assert shuffled.radius.tolist() == each.radius[[3, 1, 3]].tolist()
     assert shuffled.forward_passes[2] == 0
+    assert ((each.seconds > 0) == (each.forward_passes > 0)).all()
     wider = torch.nn.Linear(5, 4).eval()
     with pytest.raises(UnusableModel, match="logits of 3 classes, got 4"):
         recert.recertify(wider, x, memory, samples=500)
@@ -238,6 +245,54 @@ def test_auto_does_without_fresh_votes_and_with_one_class(votes: dict[str, np.nd
     assert recert.recertify(same, None, unanimous, samples=100).certified.all()
     assert recert.predict(same, None, noise=NOISE, samples=100).prediction.tolist() == [0, 0, 0]
     assert "most probable one" in recert.predict(same, None, noise=NOISE, samples=100).guarantee
+
+
+def test_fresh_votes_are_asked_for_where_they_are_needed(votes: dict[str, np.ndarray]) -> None:
+    v = votes["base"]
+    cache = recert.certify(stored(v), None, noise=NOISE, samples=8_500, certificate="one-sided")
+    for method in ("scratch", "scratch-cached"):
+        with pytest.raises(ValueError, match="at least 300 stored fresh votes per input, got 0"):
+            recert.recertify(
+                StoredVotes(v[:, 500:9_000], selection=v[:, :500]), None, cache, samples=300, method=method
+            )
+    # Nothing is left to transfer of a model that votes as chance will have it, with a small lead for the class.
+    rng = np.random.default_rng(1)
+    most = np.array([np.bincount(row).argmax() for row in v.astype(int)])[:, None]
+    unlike = np.where(rng.random(v.shape) < 0.9, most, rng.integers(0, 10, v.shape))
+    assert "scratch-cached" in set(recert.recertify(stored(unlike), None, cache, samples=500).method)
+
+
+def fisher(k: int, n: int, m1: int, m0: int, alpha: float) -> float:
+    """Least p (1 - q1) + (1 - p) q0 that Fisher's combination does not exclude if nothing was lost and all was gained."""
+    logs = gamma.isf(alpha, 3)
+    b, c = np.meshgrid(np.linspace(0, logs, 300), np.linspace(0, logs, 300))
+    left = np.maximum(logs - b - c, 0)
+    p = beta.ppf(np.exp(-left), k, n - k + 1)
+    found = p * np.exp(-b / m1) + (1 - p) * np.exp(-c / m0)
+    return float(found[b + c <= logs].min())
+
+
+def test_what_a_paired_replay_gains() -> None:
+    """The modified model votes for the class where the original did, and on all other noises that are replayed as well."""
+    rng = np.random.default_rng(0)
+    base = (rng.random((1, 10_000)) < 0.4).astype(int)
+    cache = recert.certify(stored(base), None, noise=NOISE, samples=400, certificate="one-sided")
+    result = recert.recertify(stored(0 * base), None, cache, samples=200, alpha=0.01, method="paired", plan="uniform")
+    k, replayed = int(result.top_votes[0]), int(result.kept[0] + result.lost[0])
+    others = int(result.replayed[0]) - replayed
+    assert (result.lost[0], result.gained[0]) == (0, others)
+    assert others >= 20
+    assert (replayed + others, result.forward_passes[0]) == (200, 200)
+    least = fisher(k, 400, replayed, others, 0.01)
+    assert least - 0.005 < result.top_lower[0] < least + 1e-9
+
+
+def test_no_thread_is_left_behind(votes: dict[str, np.ndarray]) -> None:
+    cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
+    task = Task.of(stored(votes["mild"]), cache, samples=100, alpha=0.002)
+    run(task, "series")
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        task.background.bound([1], print)
 
 
 def test_inputs_that_are_done_first_are_not_bounded_as_if_nothing_flipped() -> None:

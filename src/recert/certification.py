@@ -147,7 +147,7 @@ def certify(
     with Cache.locked(store):
         cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
         _draw_missing(cache, source, progress)
-    cache.count_looks_in_memory()
+    cache.note_look()
     return cache
 
 
@@ -249,4 +249,4 @@ def family_members(family: str | None, size: int | None, inputs: Any) -> int:
             f"expected family_size of at least {len(inputs)}, one claim for every input, got {members}; it counts all claims that "
             "are to hold together"
         )
-    return members
+    return int(members)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from recert.cache import Cache
 from recert.certificates import Certificates
+from recert.certification import check_settings
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.recertification import recertify
 from recert.recertification.methods import run
-from recert.recertification.task import Task
+from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, RememberingSource, VoteSource, open_source
 from recert.sampling.network import Model
 
@@ -95,12 +96,12 @@ def compare(
                 source, inputs, cache, samples=samples, alpha=alpha, method=method, certificate=kind, progress=progress
             )
         # What a baseline would have cost is asked, not what it claims: that is no look at the model.
-        error = 2 * m.alpha * m.family if alpha is None else alpha
+        error = usual_alpha(m) if alpha is None else alpha
+        check_settings(samples, 1, error, kind)
         task = Task.of(
             source, cache.about(source.digests), samples=samples, alpha=error, certificate=kind, progress=progress
         )
-        row = {digest: i for i, digest in enumerate(task.cache.digests)}
-        return run(task, method).take([row[digest] for digest in source.digests])
+        return task.for_every_input(run(task, method))
 
     def curve(method: str, kind: str, sizes: Sequence[int]) -> Curve:
         # The largest first: the smaller ones then draw little.

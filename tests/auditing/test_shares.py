@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recert.auditing.shares import enough, share_of
+from recert.auditing.shares import Share, enough, share_of
 
 ALPHA = 0.05
 
@@ -41,6 +41,31 @@ def test_zero_wrong_is_the_closed_form() -> None:
 
 def test_a_wrong_vote_that_was_seen_is_certain() -> None:
     assert share_of(1, 10, 1000, lower_alpha=1e-9, upper_alpha=1e-9).lower == 1 / 1000
+
+
+def test_either_bound_has_its_own_error() -> None:
+    share = share_of(7, 50, 10**9, lower_alpha=0.001, upper_alpha=0.02)
+    assert share.lower == pytest.approx(stats.beta.ppf(0.001, 7, 44), rel=1e-9)
+    assert share.upper == pytest.approx(stats.beta.isf(0.02, 8, 43), rel=1e-9)
+
+
+def test_within_one_vote_of_the_mean_hoeffding_says_nothing() -> None:
+    """At an error of .9 the binomial bounds would lie on the wrong side of the share that was found."""
+    assert stats.beta.ppf(0.9, 5, 6) > 0.5 > stats.beta.isf(0.9, 6, 5)
+    share = share_of(5, 10, 10**9, lower_alpha=0.9, upper_alpha=0.9)
+    assert (share.lower, share.upper) == (0.4, 0.6)
+
+
+def test_without_a_replay_nothing_is_known() -> None:
+    assert share_of(0, 0, 100, lower_alpha=0.1, upper_alpha=0.1) == Share(0, 0, 100, 0.0, 1.0)
+    assert share_of(1, 1, 100, lower_alpha=0.1, upper_alpha=0.1) == Share(1, 1, 100, 0.01, 1.0)
+
+
+def test_most_wrong_votes_are_whole() -> None:
+    assert 0.29 * 100 < 29
+    assert Share(0, 10, 100, 0.0, 0.29).most_wrong == 29
+    assert Share(0, 10, 100, 0.0, 0.295).most_wrong == 29
+    assert Share(0, 10, 100, 0.0, 1.0).most_wrong == 100
 
 
 @pytest.mark.parametrize(("tolerate", "detect"), [(0.0, 0.01), (0.001, 0.01), (0.01, 0.005), (0.0, 0.3)])

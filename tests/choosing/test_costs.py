@@ -5,8 +5,10 @@ import pytest
 import torch
 from torch import nn
 
+from recert import StoredVotes
 from recert.approximations import Calibration, approximate
 from recert.choosing.costs import find_costs, nonzero_parameters, stored_bytes
+from recert.choosing.onnx_weights import nonzero_in_file, zeros_save
 from recert.data import load_data
 from recert.models import load_model
 from recert.noise import Gaussian
@@ -40,6 +42,56 @@ def test_nonzero_parameters() -> None:
     pruned = nonzero_parameters(approximate(model, "prune:0.5").model)
     weights = sum(p.numel() for name, p in model.named_parameters() if name.endswith("weight"))
     assert pruned == pytest.approx(total - weights / 2, abs=2)
+
+
+def test_a_graph_by_hand() -> None:
+    """Eight weights of one byte, six of them zero, and a scale with its zero point, which are no weights."""
+    onnx = pytest.importorskip("onnx")
+    named = {
+        "weights": np.array([0, 1, 0, 0, 2, 0, 0, 0], np.int8), "scale": np.float32(0.5), "zero": np.int8(3), "bias": np.ones(3, np.float32),
+    }  # fmt: skip
+    constants = [onnx.numpy_helper.from_array(np.asarray(values), name) for name, values in named.items()]
+    nodes = [onnx.helper.make_node("DequantizeLinear", ["weights", "scale", "zero"], ["out"])]
+    nodes.append(onnx.helper.make_node("Add", ["out", "bias"], ["sum"]))
+    content = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [], [], constants)).SerializeToString()
+    assert nonzero_in_file(content) == 2 + 3
+    assert zeros_save(content) == 8 - (2 + 1)  # two values and eight bits; the others have no zero to leave out
+
+
+def test_costs_are_asked_of_modules_or_given() -> None:
+    models = {"a": layer([1.0, 0.0]), "b": layer([1.0, 2.0])}
+    costs = find_costs(models, "parameters", None)
+    assert (costs.values, costs.unit, costs.note) == (
+        {"a": 1.0, "b": 2.0},
+        "parameters",
+        "parameters that are not zero",
+    )
+    costs = find_costs(models, "bytes", None)
+    assert (costs.values, costs.unit) == ({"a": 2.0, "b": 2.0}, "bytes")
+    assert find_costs(models, {"a": 1, "b": 2, "c": 3}, None).values == {"a": 1.0, "b": 2.0}
+    strange = {**models, "function": lambda batch: batch}
+    for kind in ("bytes", "parameters"):
+        with pytest.raises(
+            ValueError, match=f"torch modules to find their {kind}, got function for candidate 'function'"
+        ):
+            find_costs(strange, kind, None)
+    with pytest.raises(ValueError, match="to find their latency, got StoredVotes for candidate 'votes'"):
+        find_costs({"votes": StoredVotes(np.zeros((1, 5), int))}, "latency", None)
+    with pytest.raises(ValueError, match="got none for b"):
+        find_costs(models, {"a": 1.0}, None)
+
+
+def test_what_is_stored_once_or_is_no_float() -> None:
+    """A tensor under two names, one that is no weight, and whole numbers that just fit into a byte."""
+    twice = nn.Sequential(layer([0.1] * 8), nn.Identity())
+    twice[1].weight = twice[0].weight
+    assert stored_bytes(twice) == 32
+    counter = nn.Module()
+    counter.register_buffer("steps", torch.zeros(4, dtype=torch.int64))
+    assert stored_bytes(counter) == 4 * 8
+    assert stored_bytes(layer([127.0, -127.0] * 4)) == 8
+    assert stored_bytes(layer([128.0, -128.0] * 4)) == 16
+    assert stored_bytes(layer([0.0] * 9)) == 2  # nine bits
 
 
 def test_an_int8_network_of_zeros_and_bytes() -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import recert
+from recert import Outcome
 from recert.approximations import approximate
 from recert.choosing import Status
+from recert.choosing.contest import most_finalists
 from recert.choosing.picture import draw, pareto, text_picture
 from recert.data import load_data
 from recert.models import load_model
@@ -259,6 +262,188 @@ def test_bad_arguments_are_refused(name: str) -> None:
     arguments = {"candidates": {"same": copy_of_the_original()}, "labels": LABELS, "cost": {"same": 1.0}, **change}
     with pytest.raises(ValueError, match="(?s).*".join(message.split(" ... "))):
         recert.select(arguments.pop("candidates"), None, cached(), arguments.pop("labels"), **arguments)
+
+
+def test_as_many_candidates_as_are_allowed() -> None:
+    with pytest.raises(ValueError, match="a cost for every candidate"):
+        recert.select(dict.fromkeys(map(str, range(500))), None, cached(), LABELS, cost={})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [0.0, -0.1, 1.0, 1.5, float("nan")])
+def test_alpha_is_a_probability(bad: float) -> None:
+    with pytest.raises(ValueError, match="expected alpha between 0 and 1, got"):
+        recert.select({"same": copy_of_the_original()}, None, cached(), LABELS, cost={"same": 1.0}, alpha=bad)
+
+
+@pytest.mark.parametrize(("family", "claims"), [(None, 1), ("bonferroni", INPUTS)])
+def test_the_first_finalist_has_an_alpha_that_bounds_are_proved_for(family: str | None, claims: int) -> None:
+    cache = small(200, certificate="one-sided")
+    with pytest.raises(ValueError, match="alpha of at least 1e-60"):
+        chosen_of(cache, alpha=1.9e-60 * claims, family=family, samples=5)
+    with pytest.raises(ValueError, match="every input abstains"):
+        chosen_of(cache, alpha=2.1e-60 * claims, family=family, samples=5)
+
+
+@pytest.mark.parametrize("labels", [LABELS.astype(float), LABELS[:, None], LABELS[:0], np.ones(INPUTS + 1, int)])
+def test_labels_are_whole_numbers_one_for_each_input(labels: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="expected 20 labels as integers"):
+        recert.select({"same": copy_of_the_original()}, None, cached(), labels, cost={"same": 1.0})
+
+
+def test_candidates_are_about_the_same_inputs_and_there_are_some() -> None:
+    candidates = {"same": copy_of_the_original(), "fewer": copy_of_the_original(ESTIMATION[:5], SELECTION[:5])}
+    with pytest.raises(ValueError, match="got others for 'fewer'"):
+        recert.select(candidates, None, cached(), LABELS, cost={"same": 1.0, "fewer": 2.0})
+    with pytest.raises(ValueError, match="at least one input, got none"):
+        recert.select(
+            {"none": copy_of_the_original(ESTIMATION[:0], SELECTION[:0])},
+            None,
+            cached(),
+            LABELS[:0],
+            cost={"none": 1.0},
+        )
+
+
+def small(samples: int, **options: object) -> recert.Cache:
+    original = recert.StoredVotes(ALWAYS[:, :samples], selection=OFTEN, classes=2)
+    return recert.certify(
+        original, None, **{"noise": NOISE, "samples": samples, "selection_samples": 100, "alpha": 0.01, **options}  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def chosen_of(cache: recert.Cache, candidates: int = 1, **options: object) -> recert.choosing.Chosen:
+    names = [f"copy {i}" for i in range(candidates)]
+    votes = {name: recert.StoredVotes(ALWAYS, selection=OFTEN, classes=2) for name in names}
+    given = {"cost": dict.fromkeys(names, 1.0), "metric": "acr", "tolerance": 5.0, **options}
+    return recert.select(votes, None, cache, LABELS, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cached_votes", "candidates", "family", "passes"),
+    [
+        (1_000, 1, None, 500),  # half of the votes is less than 20 times their root, 632
+        (
+            20,
+            1,
+            None,
+            11,
+        ),  # half of the votes is too few at an alpha of .002 / 2, half of it for either side: 2^-11 < .0005
+        (20, 3, None, 13),  # a third finalist would have .002 / 8
+        (20, 1, "bonferroni", 16),  # .002 / 2 / 20
+    ],
+)
+def test_passes_of_a_finalist_unless_told(cached_votes: int, candidates: int, family: str | None, passes: int) -> None:
+    cache = small(cached_votes)
+    chosen = chosen_of(cache, candidates, alpha=0.002, family=family)
+    assert chosen.certificates is not None
+    assert chosen.certificates.settings.samples == passes
+    told = chosen_of(cache, candidates, alpha=0.002, family=family, samples=passes)
+    assert told.certificates is not None
+    assert told.certificates.settings.samples == passes
+    if passes < 100:
+        with pytest.raises(ValueError, match=f"expected between {passes} and .* got {passes - 1};"):
+            chosen_of(cache, candidates, alpha=0.002, family=family, samples=passes - 1)
+
+
+def test_passes_of_a_finalist_of_a_large_cache() -> None:
+    votes = np.ones((1, 6_400), int)
+    source = recert.StoredVotes(votes, selection=votes[:, :50], classes=2)
+    cache = recert.certify(source, None, noise=NOISE, samples=6_400, selection_samples=50)
+    chosen = recert.select({"same": source}, None, cache, [1], cost={"same": 1.0})
+    assert chosen.certificates is not None
+    assert chosen.certificates.settings.samples == 20 * 80
+    assert chosen.base_passes == 6_450
+
+
+def test_alpha_is_twice_the_whole_of_the_caches_unless_told() -> None:
+    for options in ({}, {"family": "bonferroni"}):
+        chosen = chosen_of(small(200, **options))
+        assert chosen.alpha == pytest.approx(0.02, rel=1e-12)
+        assert chosen.base_alpha == pytest.approx(0.01 / (INPUTS if options else 1))
+        assert chosen.base_passes == INPUTS * 300
+    assert chosen_of(small(200), alpha=0.05).alpha == 0.05
+
+
+def test_how_often_alpha_can_be_halved() -> None:
+    for alpha in (0.002, 0.5, 3e-60, 1e-60):
+        often = most_finalists(alpha)
+        assert alpha / 2.0**often >= 1e-60 > alpha / 2.0 ** (often + 1)
+
+
+@pytest.mark.parametrize("family", [None, "bonferroni"])
+def test_no_finalist_without_an_error_to_certify_it_with(family: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were bounds proved down to a fifth of a certificate's alpha only, that could be halved twice."""
+    each = 0.03 / (INPUTS if family else 1)
+    monkeypatch.setattr(recert.bounds, "SMALLEST_ALPHA", each / 5)
+    names = ["a", "b", "hopeless", "c", "d"]
+    candidates = {name: copy_of_the_original(1 - ESTIMATION, SELECTION) for name in names}
+    candidates["hopeless"] = copy_of_the_original(1 - ESTIMATION, 1 - SELECTION)
+    cost = {name: float(i) for i, name in enumerate(names)}
+    chosen = recert.select(candidates, None, cached(), LABELS, cost=cost, alpha=0.03, family=family)
+    assert [entry.status for entry in chosen.entries] == [
+        Status.NOT_CERTIFIED, Status.NOT_CERTIFIED, Status.DROPPED, Status.NO_ERROR_LEFT, Status.NO_ERROR_LEFT,
+    ]  # fmt: skip
+    assert [entry.alpha for entry in chosen.entries] == [each / 2, each / 4, None, None, None]
+    assert [entry.certified is None for entry in chosen.entries] == [False, False, True, True, True]
+    assert [entry.final_passes > 0 for entry in chosen.entries] == [True, True, False, False, False]
+
+
+def test_the_cheapest_is_tried_first_and_of_equals_the_likeliest() -> None:
+    worse = copy_of_the_original(selection=np.where(split(0.06, INPUTS, 100, 9), 1 - SELECTION, SELECTION))
+    candidates = {"dear": copy_of_the_original(), "worse": worse, "equal": copy_of_the_original()}
+    chosen = recert.select(candidates, None, cached(), LABELS, cost={"dear": 2.0, "worse": 1.0, "equal": 1.0})
+    assert [entry.name for entry in chosen.entries] == ["equal", "worse", "dear"]
+
+
+def test_a_target_that_is_just_reached() -> None:
+    """One input of twenty is lost in the final: the candidate wins with a tolerance of just so much."""
+    estimation = ESTIMATION.copy()
+    estimation[0] = 0
+    for tolerance, winner in ((0.05, "nearly"), (0.05 - 1e-7, None)):
+        chosen = recert.select(
+            {"nearly": copy_of_the_original(estimation)}, None, cached(), LABELS, cost={"nearly": 1.0}, metric="accuracy:0.2",
+            tolerance=tolerance,
+        )  # fmt: skip
+        assert (chosen.base, chosen.entries[0].certified) == (1.0, 0.95)
+        assert chosen.winner == winner
+
+
+def test_what_the_race_predicts_is_about_what_is_certified() -> None:
+    """Of a copy no loss is expected; of a candidate that flips one vote in ten some is."""
+    flipped = copy_of_the_original(
+        np.where(split(0.1, INPUTS, 1_000, 8), 1 - ESTIMATION, ESTIMATION), np.where(split(0.1, INPUTS, 100, 9), 1 - SELECTION, SELECTION)
+    )  # fmt: skip
+    candidates = {"flipped": flipped, "same": copy_of_the_original()}
+    chosen = recert.select(
+        candidates, None, cached(), LABELS, cost={"flipped": 1.0, "same": 2.0}, metric="acr", tolerance=0.15
+    )
+    first, second = chosen.entries
+    for entry in chosen.entries:
+        assert entry.predicted_low <= entry.predicted <= entry.predicted_high
+    assert first.predicted_high < second.predicted_low
+    assert second.predicted == pytest.approx(chosen.base, abs=0.1)
+
+
+def test_inputs_that_are_left_out_say_why() -> None:
+    """Of a finalist: what the original abstained on at this error, and inputs whose label neither model names."""
+    share = np.array([0.95] * 10 + [0.57] * 5 + [0.05] * 5)[:, None]
+    rng = np.random.default_rng(3)
+    estimation, selection = ((rng.random((INPUTS, size)) < share).astype(int) for size in (1_000, 100))
+    votes = recert.StoredVotes(estimation, selection=selection)
+    cache = recert.certify(votes, None, noise=NOISE, samples=1_000, selection_samples=100, certificate="one-sided")
+    alpha = 1e-6
+    abstained = beta.ppf(alpha / 2, estimation.sum(axis=1), 1_001 - estimation.sum(axis=1)) <= 0.5
+    assert abstained[10:15].any()
+    chosen = recert.select(
+        {"same": votes}, None, cache, LABELS, cost={"same": 1.0}, metric="acr", tolerance=1.0, alpha=alpha
+    )
+    assert chosen.certificates is not None
+    result = chosen.certificates
+    assert set(result.outcome[:10]) == {Outcome.CERTIFIED}
+    assert set(result.outcome[10:15][abstained[10:15]]) <= {Outcome.NOT_CERTIFIED_BEFORE, Outcome.LEFT_OUT_BY_PLAN}
+    assert Outcome.NOT_CERTIFIED_BEFORE in set(result.outcome[10:15])
+    assert set(result.outcome[15:]) == {Outcome.LEFT_OUT_BY_PLAN}
+    assert (result.forward_passes[10:][result.outcome[10:] != Outcome.CERTIFIED] == 0).any()
 
 
 def test_pictures(tmp_path: Path) -> None:

@@ -208,6 +208,6 @@ def test_the_demo_ends_with_a_page(
     demo.demo(folder=tmp_path / "demo", samples=1_000, count=4)
     words = Elements((tmp_path / "demo" / "report.html").read_text()).text
     assert "prune:0.1 was re-certified on 4 inputs of digits test" in " ".join(words.split())
-    assert "6 baseline results, from scratch" in words
+    assert "7 baseline results, from scratch" in words
     assert "report.html" in capsys.readouterr().err
     assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 6

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recert.cache import limits, parts
 from recert.cache.directory import Directory
-from recert.cache.looks import Looks, sizes_in_this_process
+from recert.cache.looks import Inputs, Looks, Size, can_be_told, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
@@ -130,11 +130,19 @@ class Cache:
         """Note numerics that votes were really drawn with, beside those noted before."""
         self.manifest = replace(self.manifest, numerics=mixed_numerics(self.manifest.numerics, numerics))
 
-    def count_looks_in_memory(self) -> None:
-        """Note at which sizes the same votes were looked at in this process; a store notes it in its manifest."""
-        if self._directory is None:
-            m = self.manifest
-            self.manifest = replace(m, looks=sizes_in_this_process(m.context, m.model, m.inputs, m.samples))
+    def note_look(self) -> None:
+        """Note in this process with how many votes they were looked at; a store notes it in its manifest as well."""
+        m = self.manifest
+        if can_be_told(m.model):
+            note_size(m.context, Size(m.samples, m.selection_samples, Inputs.of(m.inputs)))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of votes at which the same votes were looked at, smallest first."""
+        m = self.manifest
+        if self._directory is not None:
+            return m.looks
+        return sizes_seen(m.context, Inputs.of(m.inputs)) or m.looks
 
     def remember_names(self, **names: str) -> None:
         """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
@@ -185,7 +193,7 @@ class Cache:
         return Settings(
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
             noise=m.noise, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
-            model=asdict(m.model), numerics=m.numerics, looks=m.looks, family=m.family, claims=claims,
+            model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims,
         )  # fmt: skip
 
     @property
@@ -253,6 +261,10 @@ class Cache:
                 cache._table.add(cache._table.read(name), name)
             except CorruptCache as error:
                 problems.append(str(error))
+        try:
+            cache.looks.known()
+        except CorruptCache as error:
+            problems.append(str(error))
         lacking = {digest for digest, _, _ in cache.missing()}
         return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
 

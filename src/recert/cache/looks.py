@@ -24,14 +24,17 @@ from recert.cache.directory import Directory
 from recert.certificates import Together
 from recert.errors import CorruptCache
 from recert.models.identity import ModelIdentity
+from recert.noise.keys import LARGEST_SAMPLE
 
 _PREFIX, _SUFFIX = "_look-", ".json"  # a leading underscore: readers of Parquet folders pass over it
 _LARGEST = 2**25  # bytes of a look: eleven an input
 _MOST = 10_000
 _MOST_CONTEXTS = 256
 
-_of_this_process: dict[str, dict[str, "Look"]] = {}
-_sizes_of_this_process: dict[str, list[tuple[int, "Inputs"]]] = {}
+_of_this_process: dict[str, dict[Any, Any]] = {}
+"""By context: looks by their names."""
+_sizes_of_this_process: dict[str, dict[Any, Any]] = {}
+"""By context: sizes, each by itself."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Inputs:
     def of(cls, digests: Iterable[str]) -> Self:
         return cls(b"".join(sorted({bytes.fromhex(digest[:16]) for digest in digests})))
 
-    def __and__(self, other: "Inputs") -> bool:
+    def overlaps(self, other: "Inputs") -> bool:
         """Whether the two sets have an input in common."""
         return self == other or bool(np.intersect1d(self._numbers, other._numbers, assume_unique=True).size)
 
@@ -90,9 +93,11 @@ class Look:
             ModelIdentity(**raw["model"]), raw["asked"], raw["samples"], raw["error"], raw["family"], tuple(raw["planned"]),
             Inputs(codes),
         )  # fmt: skip
-        whole = (look.samples, look.family, *look.planned)
-        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in whole) or len(codes) % 8:
-            raise ValueError("a count is not a positive whole number")
+        for count, largest in ((look.family, 2**63 - 1), *((n, LARGEST_SAMPLE) for n in (look.samples, *look.planned))):
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= largest:
+                raise ValueError("a count is not a positive whole number, or too large")
+        if len(codes) % 8:
+            raise ValueError("the inputs are cut off")
         if not isinstance(look.error, float) or not 0 < look.error < 2 or not isinstance(look.asked, str):
             raise ValueError("the error is not a probability")
         if not all(isinstance(text, str) for text in asdict(look.model).values()):
@@ -103,9 +108,9 @@ class Look:
 def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
     """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at; any may have been kept."""
     each = {**{other.name: other for other in known}, look.name: look}.values()
-    overlapping = [other for other in each if other.inputs & look.inputs]
+    overlapping = [other for other in each if other.inputs.overlaps(look.inputs)]
     of_model = [other for other in overlapping if other.model == look.model]
-    families = [other for other in each if other.model == look.model]
+    families = [other for other in each if other.model == look.model and other.family > 1]
     return Together(
         looks=len(of_model), looks_error=sizes * _error(of_model), models=len({other.model for other in overlapping}),
         models_error=sizes * _error(overlapping), families_error=sizes * _error(families, of_families=True),
@@ -135,17 +140,20 @@ class Looks:
 
     def add(self, look: Look) -> None:
         """Keep a look. Where the store cannot be written it counts in this process only, and a warning says so."""
-        if can_be_told(look.model):
-            try:
-                if self._directory is not None:
-                    self._directory.write(look.name, look.to_json())
-                    return
-            except (OSError, NotImplementedError) as error:
-                warnings.warn(
-                    f"this look could not be recorded with the cache, so that it counts in this process only: {error}",
-                    stacklevel=3,
-                )
-            _remember(_of_this_process, self._context, {look.name: look})
+        if not can_be_told(look.model):
+            return
+        _remember(_of_this_process, self._context, {look.name: look})
+        if self._directory is None:
+            return
+        try:
+            if self._directory.url.startswith(("http://", "https://")):  # fsspec would send the file to the web server
+                raise OSError("a web server is only read from")
+            self._directory.write(look.name, look.to_json())
+        except Exception as error:  # of whatever storage: the result is there, and must not be lost for its record
+            warnings.warn(
+                f"this look could not be recorded with the cache, so that it counts in this process only: {error}",
+                stacklevel=3,
+            )
 
     def copy_to(self, directory: Directory) -> None:
         """Write all looks to another store of the same context."""
@@ -173,21 +181,30 @@ def can_be_told(model: ModelIdentity) -> bool:
     return model != ModelIdentity("callable", "unnamed")
 
 
-def sizes_in_this_process(context: str, model: ModelIdentity, digests: Iterable[str], samples: int) -> tuple[int, ...]:
-    """Note that these inputs were certified in memory, and say at which sizes any of them were: a larger one is another look."""
-    if not can_be_told(model):
-        return (samples,)
-    inputs, known = Inputs.of(digests), _sizes_of_this_process.get(context, [])
-    if (samples, inputs) not in known:
-        known = [*known, (samples, inputs)][-_MOST:]
-        _sizes_of_this_process[context] = known
-        while len(_sizes_of_this_process) > _MOST_CONTEXTS:
-            del _sizes_of_this_process[next(iter(_sizes_of_this_process))]
-    return tuple(sorted({n for n, others in known if others & inputs}))
+@dataclass(frozen=True)
+class Size:
+    """With how many votes some inputs were certified: those that bound, and those that choose."""
+
+    samples: int
+    selection_samples: int
+    inputs: Inputs
 
 
-def _remember(record: dict[str, dict[str, Look]], context: str, looks: dict[str, Look]) -> None:
-    record[context] = {**record.pop(context, {}), **looks}
+def note_size(context: str, size: Size) -> None:
+    """Note that votes of this context were looked at in this process, with so many of them."""
+    _remember(_sizes_of_this_process, context, {size: size})
+
+
+def sizes_seen(context: str, inputs: Inputs) -> tuple[int, ...]:
+    """The numbers of votes with which any of these inputs were certified in this process."""
+    known = _sizes_of_this_process.get(context, {})
+    seen = {(size.samples, size.selection_samples) for size in known if size.inputs.overlaps(inputs)}
+    return tuple(sorted(samples for samples, _ in seen))
+
+
+def _remember(record: dict[str, dict[Any, Any]], context: str, entries: dict[Any, Any]) -> None:
+    """Keep entries of a context, which moves to the end; the oldest contexts are forgotten."""
+    record[context] = {**record.pop(context, {}), **entries}
     while len(record) > _MOST_CONTEXTS:
         del record[next(iter(record))]
 

@@ -48,15 +48,20 @@ class Settings:
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
 
     @property
+    def _sizes(self) -> int:
+        """At how many sizes the votes were looked at: any of them may have been kept."""
+        return max(1, len(self.looks))
+
+    @property
     def guarantee(self) -> str:
         """What holds, in a sentence, and what must be added to it."""
         if self.method == "predict":
             return (
-                f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the class returned, "
+                f"For each input on its own, with probability at least {_holding(self.error)} over the noise drawn, the class returned, "
                 f"if any, is the most probable one ({self.noise}). Nothing is said about a radius."
             )
         text = (
-            f"For each input on its own, with probability at least {1 - self.error:g} over the noise drawn, the smoothed "
+            f"For each input on its own, with probability at least {_holding(self.error)} over the noise drawn, the smoothed "
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
         )
         return text + self._of_family() + self._of_votes() + self._of_looks()
@@ -65,8 +70,10 @@ class Settings:
         claims = max(self.family, self.claims)
         if claims < 2:
             return ""
-        holding = max(0.0, 1 - claims * max(1, len(self.looks)) * max(1, len(self.planned)) * self.error)
-        text = f" Bonferroni: all {claims} claims of the family hold together with probability at least {holding:g}"
+        error = claims * self._sizes * max(1, len(self.planned)) * self.error
+        text = (
+            f" Bonferroni: all {claims} claims of the family hold together with probability at least {_holding(error)}"
+        )
         if claims > self.family:
             text += f"; alpha was divided by {self.family} only, before inputs were added"
         return text + "."
@@ -84,7 +91,7 @@ class Settings:
         if len(self.looks) > 1:
             text += (
                 f" The votes were looked at before, at another size (n = {', '.join(map(str, self.looks))}): each look holds on "
-                f"its own; that all hold together has error at most {len(self.looks) * self.error:g}."
+                f"its own; that all hold together has error at most {_at_most(self._sizes * self.error)}."
             )
         return text
 
@@ -94,21 +101,35 @@ class Settings:
         if self.planned:
             text += (
                 f" One of {len(self.planned)} looks that were planned, with budgets of {', '.join(map(str, self.planned))}: an "
-                f"input's claims of all of them hold together with probability at least {1 - len(self.planned) * self.error:g}."
+                f"input's claims of all of them hold together with probability at least "
+                f"{_holding(len(self.planned) * self._sizes * self.error)}."
             )
         if known is None:
             return text
-        if known.looks > 1 and known.looks_error > len(self.planned) * self.error * max(1, len(self.looks)):
+        # Looks that were all planned together are stated already.
+        if known.looks > 1 and known.looks_error > len(self.planned) * self._sizes * self.error * (1 + 1e-9):
             text += (
-                f" This model was re-certified {known.looks} times from these votes: each claim holds on its own if its settings "
+                f" This model was re-certified {known.looks} times from this cache: each claim holds on its own if its settings "
                 f"were not chosen by what the others gave; that an input's claims of all {known.looks} hold together has error "
-                f"at most {known.looks_error:g}."
+                f"at most {_at_most(known.looks_error)}."
             )
             if self.family > 1:
-                text += f" That all claims of all these families hold has error at most {known.families_error:g}."
+                text += (
+                    f" That all claims of all these families hold has error at most {_at_most(known.families_error)}."
+                )
         if known.models > 1:
             text += (
-                f" {known.models} models were re-certified from these votes: that an input's claims about all of them hold "
-                f"together has error at most {known.models_error:g}."
+                f" {known.models} models were re-certified from this cache: that an input's claims about all of them hold "
+                f"together has error at most {_at_most(known.models_error)}."
             )
         return text
+
+
+def _holding(error: float) -> str:
+    """The probability that is left when so much may fail."""
+    return f"{max(0.0, 1 - error):g}"
+
+
+def _at_most(error: float) -> str:
+    """An error as a probability."""
+    return f"{min(1.0, error):g}"

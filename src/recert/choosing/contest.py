@@ -1,5 +1,6 @@
 """The contest: a first lap for all, then the finals in order of cost, until one candidate reaches the target."""
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -93,11 +94,15 @@ class Contest:
             source=runner.source, positions=self.positions, cache=self.cache, samples=self.samples, alpha=self._alpha(finalist),
             certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims, progress=self.progress,
         )  # fmt: skip
-        asked = {"method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha}
-        question = Question(self.cache, runner.source.identity, self.samples, None, asked, self.claims)
-        found = question.answered(certified(task, runner, self._alpha(1))).take(self.rows)
         # What is reported was chosen among finalists: its error is that of all of them together.
-        return replace(found, settings=replace(found.settings, error=self.alpha / self.claims))
+        error = self.alpha / self.claims
+        asked = {
+            "method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha, "of": error,
+            "certificate": task.certificate, "labels": hashlib.sha256(self.labels.tobytes()).hexdigest(),
+        }  # fmt: skip
+        question = Question(self.cache, runner.source.identity, self.samples, asked, family=self.claims)
+        found = question.answered(certified(task, runner, self._alpha(1)), error=error).take(self.rows)
+        return replace(found, settings=replace(found.settings, error=error))
 
     @cached_property
     def base(self) -> float:

@@ -15,6 +15,7 @@ from recert.choosing.contest import Contest, most_finalists
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
 from recert.planning import Objective, parse_plan
+from recert.recertification.task import usual_alpha
 from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
 from recert.sampling.network import Model
 
@@ -60,7 +61,7 @@ def select(
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
     objective = _objective(metric)
-    alpha = 2 * manifest.alpha * manifest.family if alpha is None else alpha
+    alpha = usual_alpha(manifest) if alpha is None else float(alpha)
     if not 0 < len(candidates) <= MOST_CANDIDATES:
         raise ValueError(f"expected 1 to {MOST_CANDIDATES} candidates, got {len(candidates)}")
     if not 0 < alpha < 1:

@@ -64,8 +64,8 @@ def split_alpha(task: Task) -> tuple[float, float]:
     cache_alpha = task.cache.manifest.alpha
     if task.alpha <= cache_alpha:
         raise ValueError(
-            f"expected alpha above {cache_alpha:g}, which the cached bound spends already, got {task.alpha:g}; "
-            f"a usual value is {2 * cache_alpha:g}"
+            f"expected alpha above {cache_alpha:g}, which the cached bound spends already, got {task.alpha:g} for each claim "
+            f"(after a family or planned looks have divided it); a usual value is {2 * cache_alpha:g}"
         )
     return cache_alpha, task.alpha - cache_alpha
 

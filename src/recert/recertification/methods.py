@@ -95,6 +95,16 @@ def most_passes(method: str, cached_samples: int) -> int:
     return int(min(_LARGEST_SHARE.get(method, 0.5) * cached_samples, 2**31))
 
 
+def check_passes(method: str, passes: int, cached_samples: int) -> None:
+    """ValueError if every input is to be given more passes than the method may replay."""
+    largest = most_passes(method, cached_samples)
+    if passes > largest:
+        raise ValueError(
+            f"expected at most {largest} samples for method {method!r} and a cache of {cached_samples} votes per input, "
+            f"got {passes}; ask for fewer, or extend the cache by certifying with more"
+        )
+
+
 def usual_objective(method: str) -> Objective | None:
     """What a budget is shared out for unless told: our methods plan, the paper's and the baselines give every input the same."""
     return parse_plan("acr" if method in ("auto", "series", "paired", "joint") else "uniform")
@@ -178,11 +188,8 @@ def _draw_and_bound(task: Task, wanted: Sequence[Draws[Any]]) -> None:
 def _plan(task: Task, method: str, options: Sequence[Option], rows: Ints, flips: float, budget: int) -> Choice:
     """An option and passes for each row. Skipped inputs leave their share of the budget to others."""
     largest = most_passes(method, task.cached_samples)
-    if task.objective is None and task.samples > largest:
-        raise ValueError(
-            f"expected at most {largest} samples for method {method!r} and a cache of {task.cached_samples} votes per input, "
-            f"got {task.samples}; ask for fewer, or extend the cache by certifying with more"
-        )
+    if task.objective is None:
+        check_passes(method, task.samples, task.cached_samples)
     passes = np.full(len(rows), task.samples)
     if task.objective is None and len(options) == 1:
         return Choice(np.zeros(len(rows), dtype=np.int64), passes)

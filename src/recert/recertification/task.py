@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.cache import Cache
+from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
 from recert.planning import Beliefs, Objective
@@ -17,6 +17,11 @@ from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_e
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
+
+
+def usual_alpha(manifest: Manifest) -> float:
+    """The total error unless told: twice what the cache was made with, as in the paper."""
+    return 2 * manifest.alpha * manifest.family
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,11 @@ class Task:
         streams = " and ".join(stream.name.lower() for stream in sorted({work.stream for work in works}))
         return collect_each(self.source, works, f"re-certifying ({streams} noise)", self.progress)
 
+    def for_every_input(self, result: Certificates) -> Certificates:
+        """Rows for all inputs of the source, from those of its distinct inputs."""
+        row = {digest: i for i, digest in enumerate(self.cache.digests)}
+        return result.take([row[digest] for digest in self.source.digests])
+
     def settings(self, method: str, *, error: float | None = None) -> Settings:
         """Settings of a result: the cache's noise and seed, the modified model's identity and numerics."""
         settings = self.cache.settings(method=method, certificate=self.certificate, alpha=self.alpha, error=error)
@@ -110,4 +120,5 @@ class Task:
             model=asdict(self.source.identity),
             numerics=self.source.numerics,
             family=self.family,
+            claims=0,  # those of the cache's own family are about the original
         )

@@ -11,8 +11,8 @@ from recert.certificates import Certificates
 from recert.certification import check_settings, family_members
 from recert.planning import parse_plan
 from recert.recertification.looks import Question, planned_share
-from recert.recertification.methods import METHODS, run, usual_objective
-from recert.recertification.task import Task
+from recert.recertification.methods import METHODS, check_passes, run, usual_objective
+from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource, open_source
 from recert.sampling.network import Model
 
@@ -79,7 +79,7 @@ def recertify(
     manifest = cache.manifest
     known = model.digests if isinstance(model, VoteSource) else inputs
     members = family_members(family, family_size, known)
-    alpha = (2 * manifest.alpha * manifest.family if alpha is None else alpha) / members / planned_share(looks)
+    alpha = float(usual_alpha(manifest) if alpha is None else alpha) / members / planned_share(looks)
     if method not in METHODS:
         raise ValueError(f"expected method to be one of {', '.join(METHODS)}, got {method!r}")
     if irs_form not in ("paper", "exact"):
@@ -97,10 +97,12 @@ def recertify(
         source, cache.about(source.digests), samples=samples, alpha=alpha, certificate=certificate, objective=objective,
         selection_samples=selection_samples, reuse_threshold=reuse_threshold, irs_form=irs_form, family=members, progress=progress,
     )  # fmt: skip
-    asked = {
-        "method": method, "certificate": certificate, "plan": repr(objective), "alpha": alpha, "reuse_threshold": reuse_threshold,
-        "irs_form": irs_form, "selection_samples": selection_samples,
-    }  # fmt: skip
-    question = Question(task.cache, source.identity, samples, looks, asked, members)
-    row = {digest: i for i, digest in enumerate(task.cache.digests)}
-    return question.answered(run(task, method)).take([row[digest] for digest in source.digests])
+    asked = {"method": method, "certificate": certificate, "plan": repr(objective), "alpha": alpha}
+    if method == "irs":
+        asked |= {"threshold": float(reuse_threshold), "form": irs_form, "cache alpha": manifest.alpha}
+    if method == "scratch":
+        asked |= {"selection samples": int(selection_samples)}
+    question = Question(task.cache, source.identity, int(samples), asked, family=members, looks=looks)
+    if objective is None:
+        check_passes(method, max(question.planned, default=samples), manifest.samples)
+    return task.for_every_input(question.answered(run(task, method)))

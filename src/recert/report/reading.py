@@ -79,12 +79,17 @@ def _settings(data: bytes) -> Settings:
     for name in ("method", "certificate", "noise"):
         if not isinstance(getattr(settings, name), str):
             raise TypeError(f"{name} is not a text")
-    numbers = {
-        name: getattr(settings, name)
-        for name in ("alpha", "error", "seed", "samples", "selection_samples", "family", "claims")
-    }
-    for name, value in {**numbers, **(vars(settings.together) if settings.together else {})}.items():
-        if not isinstance(value, int | float):
+    together = settings.together
+    counts = {name: getattr(settings, name) for name in ("seed", "samples", "selection_samples", "family", "claims")}
+    counts |= {"looks": together.looks, "models": together.models} if together else {}
+    counts |= {f"size {i}": n for i, n in enumerate((*settings.looks, *settings.planned))}
+    errors = {"alpha": settings.alpha, "error": settings.error}
+    errors |= {name: value for name, value in vars(together).items() if name.endswith("error")} if together else {}
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
+            raise TypeError(f"{name} is not a whole number")
+    for name, value in errors.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
             raise TypeError(f"{name} is not a number")
     proxy = {} if settings.proxy is None else settings.proxy
     for texts in (settings.model, settings.numerics, settings.cache_numerics or {}, proxy):

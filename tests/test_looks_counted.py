@@ -1,0 +1,213 @@
+"""Looks are neither lost nor counted wrongly, wherever the cache lies, whoever asks, and whatever fails meanwhile."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import recert
+from recert import Gaussian
+from recert.cache import looks
+from recert.certificates import Together
+from recert.comparison import compare
+from recert.report.reading import NotAResult, read_result
+from tests.cache.stores import inputs, make, network
+
+NOISE = Gaussian(0.5)
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looks, "_of_this_process", {})
+    monkeypatch.setattr(looks, "_sizes_of_this_process", {})
+
+
+def again(store: object, **options: object) -> recert.Certificates:
+    return recert.recertify(network(1), inputs(), store, **{"samples": 50, "alpha": 0.01, **options})  # type: ignore[arg-type]
+
+
+def together(store: object, **options: object) -> Together:
+    found = again(store, **options).settings.together
+    assert found is not None
+    return found
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    make(tmp_path)
+    again(
+        tmp_path, samples=np.int64(50), alpha=np.float32(0.01), family="bonferroni", family_size=np.int64(6),
+        selection_samples=np.int64(100), reuse_threshold=np.float32(0.99), looks=np.int64(2),
+    )  # fmt: skip
+
+
+def test_a_storage_that_fails_in_its_own_way_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("403 from the cloud")
+
+    monkeypatch.setattr("recert.cache.directory.Directory.write", refuse)
+    with pytest.warns(UserWarning, match="counts in this process only: 403 from the cloud"):
+        assert len(again(tmp_path)) == 6
+
+
+def test_nothing_is_sent_to_a_web_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = recert.certify(network(), inputs(), noise=NOISE, samples=100, selection_samples=20)
+    found = again(cache).settings.together
+
+    class Web:
+        url = "https://example.org/store"
+
+        def write(self, *_: object) -> None:
+            raise AssertionError("a file was sent")
+
+    kept = looks.Looks(Web(), cache.manifest.context)  # type: ignore[arg-type]
+    with pytest.warns(UserWarning, match="only read from"):
+        kept.add(cache.looks.known()[0])
+    assert found is not None
+
+
+def test_scratch_counts_the_sizes_of_what_was_looked_at_before(tmp_path: Path) -> None:
+    make(tmp_path)
+    again(tmp_path)
+    make(tmp_path, samples=600)
+    again(tmp_path)
+    assert together(tmp_path, method="scratch").looks_error >= 0.03  # two claims by replays, one on fresh votes
+
+
+def test_a_plan_is_about_the_votes_that_the_cache_had(tmp_path: Path) -> None:
+    make(tmp_path)
+    first = again(tmp_path, alpha=0.08, looks=4)
+    assert "hold together with probability at least 0.92." in first.guarantee
+    make(tmp_path, samples=600)
+    with pytest.raises(ValueError, match="got another cached samples: 300 then, 600 now"):
+        again(tmp_path, alpha=0.08, looks=4)
+    late = recert.recertify(network(2), inputs(), tmp_path, samples=50, alpha=0.08, looks=4)
+    assert (
+        "hold together with probability at least 0.84." in late.guarantee
+    )  # two sizes, any of which may have been kept
+
+
+def test_a_plan_needs_a_model_that_can_be_told_and_budgets_that_can_be_spent() -> None:
+    cache = recert.certify(network(), inputs(), noise=NOISE, samples=300, selection_samples=20)
+    with pytest.raises(ValueError, match="function without a name; pass identity="):
+        recert.recertify(lambda batch: network(1)(batch), inputs(), cache, samples=25, looks=4)
+    with pytest.raises(ValueError, match="at most 150 samples for method 'series'"):
+        again(cache, samples=100, method="series", plan="uniform", looks=4)
+    with pytest.raises(ValueError, match="after a family or planned looks have divided it"):
+        again(cache, samples=20, alpha=0.002, method="irs", looks=4)
+
+
+def test_what_differs_from_a_plan_is_named(tmp_path: Path) -> None:
+    make(tmp_path)
+    again(tmp_path, looks=2)
+    with pytest.raises(ValueError, match="got another method: auto then, series now"):
+        again(tmp_path, samples=100, method="series", looks=2)
+    with pytest.raises(ValueError, match="got another looks: 2 then, 3 now"):
+        again(tmp_path, samples=100, alpha=0.015, looks=3)
+
+
+def test_older_caches_in_memory_know_of_later_looks() -> None:
+    options = {"noise": NOISE, "alpha": 0.01}
+    old = recert.certify(network(), inputs(), samples=300, selection_samples=20, **options)  # type: ignore[arg-type]
+    recert.certify(network(), inputs(), samples=300, selection_samples=50, **options)  # type: ignore[arg-type]
+    assert old.certificates.settings.looks == (300, 300), "other votes chose"
+    recert.certify(network(), inputs(), samples=600, selection_samples=50, **options)  # type: ignore[arg-type]
+    assert together(old).looks_error == pytest.approx(0.03)
+
+
+def test_stores_and_memory_see_each_other(tmp_path: Path) -> None:
+    make(tmp_path)
+    memory = recert.certify(network(), inputs(), noise=NOISE, samples=300, selection_samples=20, seed=1, batch_size=32)
+    assert together(tmp_path).looks == 1
+    assert together(memory, samples=60).looks == 2
+    assert together(tmp_path, samples=70).looks == 3
+
+
+def test_select_states_what_was_chosen_among(tmp_path: Path) -> None:
+    """The winner's certificates were chosen among finalists: each look at it has the error of all of them."""
+    make(tmp_path)
+    labels = recert.Cache.open(tmp_path).certificates.prediction
+    for tolerance in (0.8, 0.9):
+        chosen = recert.select({"same": network()}, inputs(), tmp_path, labels, metric="acr", tolerance=tolerance, alpha=0.02)  # fmt: skip
+    assert chosen.certificates is not None
+    assert chosen.certificates.settings.together is not None
+    assert chosen.certificates.settings.error == 0.02
+    assert chosen.certificates.settings.together.looks_error == pytest.approx(0.04)
+    other = np.roll(labels, 1)
+    recert.select({"same": network()}, inputs(), tmp_path, other, metric="acr", tolerance=9.0, alpha=0.02)
+    assert together_of(network(), tmp_path).looks == 4, "other labels are another question"
+
+
+def together_of(model: object, store: Path) -> Together:
+    found = recert.recertify(model, inputs(), store, samples=50, alpha=0.01).settings.together  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_irs_asks_another_question_of_a_cache_with_another_alpha(tmp_path: Path) -> None:
+    make(tmp_path, alpha=0.001, certificate="one-sided")
+    again(tmp_path, alpha=0.05, method="irs")
+    make(tmp_path, alpha=0.02, certificate="one-sided")
+    assert together(tmp_path, alpha=0.05, method="irs").looks == 2
+
+
+def test_families_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    make(tmp_path, alpha=0.06, family="bonferroni")
+    alone = again(tmp_path)
+    assert "Bonferroni" not in alone.guarantee
+    pair = recert.recertify(network(1), inputs(2), tmp_path, samples=50, alpha=0.06, family="bonferroni")
+    assert "all 2 claims of the family hold together with probability at least 0.94." in pair.guarantee
+    assert "families hold has error at most 0.06." in pair.guarantee
+
+
+def test_baselines_of_compare_are_checked(tmp_path: Path) -> None:
+    make(tmp_path)
+    cache = recert.Cache.open(tmp_path)
+    for wrong in ({"alpha": 1.5}, {"baseline_budgets": (3,)}):
+        with pytest.raises(ValueError, match="expected"):
+            compare(
+                network(1), inputs(), cache, cache.certificates.prediction, budgets=(50,), methods=("scratch",), **wrong
+            )  # type: ignore[arg-type]
+
+
+def test_no_probability_lies_outside_of_0_and_1(tmp_path: Path) -> None:
+    make(tmp_path, alpha=0.4, certificate="one-sided")
+    for samples in (50, 60, 70):
+        wild = again(tmp_path, alpha=0.9, method="irs", samples=samples)
+    assert "-" not in wild.guarantee.replace("one-sided", "").replace("re-certified", "")
+    assert "has error at most 1." in wild.guarantee
+
+
+def test_a_damaged_look_is_found_by_verify(tmp_path: Path) -> None:
+    make(tmp_path)
+    again(tmp_path)
+    (file,) = tmp_path.glob("_look-*.json")
+    file.write_text("{}")
+    assert file.name in recert.Cache.open(tmp_path).verify()[0]
+
+
+HOSTILE = [
+    {"planned": ("\x1b[2J<script>",)},
+    {"planned": ("a", "b")},
+    {"looks": (True,)},
+    {"family": 10**400},
+    {"claims": -1},
+    {"claims": 2.5},
+    {"together": Together(2, 1e301, 1, 0.1, 0.1)},
+    {"together": Together(2.5, 0.1, 1, 0.1, 0.1)},  # type: ignore[arg-type]
+    {"together": Together(2, float("nan"), 1, 0.1, 0.1)},
+    {"error": True},
+]
+
+
+@pytest.mark.parametrize("wrong", HOSTILE)
+def test_results_that_state_nonsense_are_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    cache = recert.certify(network(), inputs(), noise=NOISE, samples=100, selection_samples=20)
+    result = again(cache, looks=2)
+    result.to_parquet(tmp_path / "good.parquet")
+    assert read_result(tmp_path / "good.parquet").certificates.settings == result.settings
+    replace(result, settings=replace(result.settings, **wrong)).to_parquet(tmp_path / "bad.parquet")  # type: ignore[arg-type]
+    with pytest.raises(NotAResult):
+        read_result(tmp_path / "bad.parquet")
