@@ -89,6 +89,11 @@ def test_a_certificate_that_is_asked_for_holds_for_all(cache: recert.Cache) -> N
     assert {result.settings.alpha for curve in asked.curves for result in curve.results} == {2 * cache.manifest.alpha}
 
 
+def test_too_few_samples_for_a_baseline_are_refused(cache: recert.Cache) -> None:
+    with pytest.raises(ValueError, match=r"expected between \d+ and .* got 3; with fewer"):
+        compare(votes()[1], None, cache, LABELS, budgets=(60,), baseline_budgets=(3,), methods=METHODS)
+
+
 def test_every_point_is_what_a_run_of_its_own_gives(found: Comparison, cache: recert.Cache) -> None:
     """Radii, passes and settings: that votes were remembered changes nothing."""
     for curve in found.curves:

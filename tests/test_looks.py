@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -245,8 +246,10 @@ def test_what_this_process_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (sizes("b", 60), sizes("a", 10)) == ((50, 60), (10,))  # a was forgotten when c came
 
     kept = {context: looks.Looks(None, context) for context in "abc"}
-    for each in kept.values():
-        each.add(LOOK)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a cache in memory has nowhere to record it
+        for each in kept.values():
+            each.add(LOOK)
     assert [len(each.known()) for each in kept.values()] == [0, 1, 1]
 
 
@@ -272,8 +275,26 @@ def test_what_counts_as_a_look(tmp_path: Path) -> None:
     assert len(files) == 7
     copy = tmp_path / "copy"
     merge(copy, [store])
+    assert sorted(file.name for file in copy.glob("_look-*.json")) == files
     assert again(copy, samples=70).looks == 7
     assert recert.Cache.open(store).verify() == []
+
+
+@pytest.mark.parametrize(
+    ("method", "matters"),
+    [
+        ("irs", {"reuse_threshold": 0.5}),
+        ("irs", {"irs_form": "exact"}),
+        ("scratch", {"selection_samples": 30}),
+    ],
+)
+def test_a_setting_that_a_method_does_not_use_makes_no_look(
+    tmp_path: Path, method: str, matters: dict[str, object]
+) -> None:
+    make(tmp_path)
+    for name, looks_then in ((method, 2), ("series", 1)):
+        assert again(tmp_path, method=name, seed=looks_then).looks == 1
+        assert again(tmp_path, method=name, seed=looks_then, **matters).looks == looks_then
 
 
 def test_inputs_that_were_not_looked_at_have_no_looks(tmp_path: Path) -> None:
@@ -298,7 +319,7 @@ def test_functions_without_a_name_are_not_taken_for_one_another() -> None:
     cache = recert.certify(network(), x, noise=NOISE, samples=100, selection_samples=20)
     for seed in (1, 2):
         function = network(seed).forward
-        result = recert.recertify(lambda batch, f=function: f(batch), x, cache, samples=40)
+        result = recert.recertify(lambda batch, f=function: f(batch), x, cache, samples=40 + seed)
         assert result.settings.together is not None
         assert result.settings.together.looks == 1
 

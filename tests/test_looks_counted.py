@@ -11,6 +11,7 @@ from recert import Gaussian
 from recert.cache import looks
 from recert.certificates import Together
 from recert.comparison import compare
+from recert.errors import CorruptCache
 from recert.report.reading import NotAResult, read_result
 from tests.cache.stores import inputs, make, network
 
@@ -178,6 +179,28 @@ def test_no_probability_lies_outside_of_0_and_1(tmp_path: Path) -> None:
         wild = again(tmp_path, alpha=0.9, method="irs", samples=samples)
     assert "-" not in wild.guarantee.replace("one-sided", "").replace("re-certified", "")
     assert "has error at most 1." in wild.guarantee
+
+
+def test_no_sentence_is_rounded_in_its_own_favour() -> None:
+    cache = recert.certify(network(), inputs(), noise=NOISE, samples=300, selection_samples=20)
+    assert "with probability at least 0.9921875 over" in cache.certify(alpha=1 / 128).guarantee  # not 0.992188
+    assert "with probability at least 0.9999996 over" in cache.certify(alpha=4e-7).guarantee
+    for samples in (50, 60, 70):
+        guarantee = again(cache, alpha=0.0123456789, samples=samples).guarantee
+    assert "has error at most 0.03703704." in guarantee  # not 0.037037
+
+
+def test_what_was_asked_is_a_mapping(tmp_path: Path) -> None:
+    make(tmp_path)
+    again(tmp_path, looks=2)
+    kept = recert.Cache.open(tmp_path).looks
+    for asked in ("?", "[1]"):
+        (look,) = kept.known()
+        kept.add(replace(look, asked=asked))
+        looks._of_this_process.clear()
+        with pytest.raises(CorruptCache, match="_look-"):
+            again(tmp_path, samples=100, looks=2)
+        (tmp_path / replace(look, asked=asked).name).unlink()
 
 
 def test_a_damaged_look_is_found_by_verify(tmp_path: Path) -> None:

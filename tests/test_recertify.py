@@ -293,6 +293,8 @@ def test_no_thread_is_left_behind(votes: dict[str, np.ndarray]) -> None:
     run(task, "series")
     with pytest.raises(RuntimeError, match="after shutdown"):
         task.background.bound([1], print)
+    with pytest.raises(ValueError, match="at most 4250 samples"):
+        run(Task.of(stored(votes["mild"]), cache, samples=4_251, alpha=0.002), "series")
 
 
 def test_inputs_that_are_done_first_are_not_bounded_as_if_nothing_flipped() -> None:

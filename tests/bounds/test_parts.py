@@ -51,9 +51,21 @@ def test_tails_at_the_bounds_are_below_alpha_by_the_margin_and_hardly_more(n: in
 
 
 def test_margins() -> None:
-    assert binomial.tail_margin(np.array(1e4)) == pytest.approx(1.01e-11)
-    assert binomial.tail_margin(np.array(0.0)) == pytest.approx(1e-13)
+    assert binomial.tail_margin(np.array(1e4)) == pytest.approx(1.01e-11, rel=1e-9, abs=0)
+    assert binomial.tail_margin(np.array(0.0)) == pytest.approx(1e-13, rel=1e-9, abs=0)
     assert 3.9e-16 * 3 <= binomial._exponent_margin(np.array(math.exp(-4.0)), np.array(2.0)) <= 8.1e-16 * 3
+
+
+def test_unanimous_votes_are_rounded_outward() -> None:
+    """Besides the margin of 4 units in the last place, by a unit more; and never out of [0, 1]."""
+    n, alphas = 10**6, np.geomspace(1e-9, 0.9, 60)
+    lower = binomial.clopper_pearson_lower(n, n, alphas)
+    with mpmath.workdps(40):
+        exact = [mpmath.mpf(alpha) ** (mpmath.mpf(1) / n) for alpha in alphas]
+        units = [float((e - mpmath.mpf(found)) * 2**53) for e, found in zip(exact, lower, strict=True)]
+    assert 4.2 < np.mean(units) < 6
+    assert binomial.clopper_pearson_upper(0, 1, 1e-60) == 1.0
+    assert binomial.clopper_pearson_lower(1, 1, 1 - 2**-53) <= 1.0
 
 
 def test_steps_lead_outward_and_only_where_they_must() -> None:
@@ -82,7 +94,7 @@ def test_p_values_of_arrays() -> None:
 
 
 BAD_COUNTS = [
-    (([3, 7], 5, 0.1), "got 7 of 5"), (([3, -1], [5, 6], 0.1), "got -1 of 6"), (([1.5, 1], 5, 0.1), "whole numbers"),
+    (([3, 7], 5, 0.1), "got 7 of 5"), (([0, 7], 5, 0.1), "got 7 of 5"), (([5, 7], 5, 0.1), "got 7 of 5"), (([3, -1], [5, 6], 0.1), "got -1 of 6"), (([1.5, 1], 5, 0.1), "whole numbers"),
     ((1, [2.5, 2], 0.1), "whole numbers"), (([0, 0], [4, 0], 0.1), "at least 1 trial, got 0"), (([0, 1], [4, -2], 0.1), "got -2"),
     ((1, 5, [0.1, 0.0]), "got 0;"), ((1, 5, [0.1, 1.0]), "0 < alpha < 1"), ((1, 5, [0.1, 1e-61]), "at least 1e-60"),
 ]  # fmt: skip
@@ -136,11 +148,15 @@ def test_approximate_intervals_equal_statsmodels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "sides", "expected"), [(0.5, 1, 2), (0.001, 1, 10), (0.001, 2, 11), (0.9, 1, 1), (0.25, 1, 3)]
+    ("alpha", "sides", "expected"),
+    [(0.5, 1, 2), (0.001, 1, 10), (0.001, 2, 11), (0.9, 1, 1), (0.25, 1, 3), (0.5, 2, 3)],
 )
 def test_fewest_unanimous_votes(alpha: float, sides: int, expected: int) -> None:
     """alpha^(1/n) > 1/2: more than log2(1 / alpha) votes."""
     assert sample_size.smallest_samples_to_certify(alpha, sides=sides) == expected
+    for bad in (0.0, 1.5):
+        with pytest.raises(ValueError, match="0 < alpha < 1"):
+            sample_size.smallest_samples_to_certify(bad)
 
 
 @pytest.mark.parametrize("interval", list(sample_size.Interval))
@@ -443,9 +459,52 @@ def test_a_curve_of_series_is_covered_if_and_only_if_no_point_exceeds(seed: int)
     assert covered > 4
 
 
+def test_pieces_of_a_curve_are_halves_of_halves_and_leave_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From right to left down to q, whatever is proven of them, with the values at their ends."""
+    is_covered = getattr(series_search._is_covered, "py_func", series_search._is_covered)
+    outcomes = series_search.Outcomes(np.zeros(1, np.int64), 0, 5, 5, -1.0, 4)
+    monkeypatch.setattr(series_search, "log_chance", lambda _, p, r: (-5.0 - p * r - p, 0.0))
+    for q, seed in itertools.product((5 / 16, 8 / 16, 0.33, 15 / 16), range(6)):
+        tried, proven, sizes = [], [64], np.random.default_rng(seed).choice([0, 1, 2, 4, 16], size=64)
+        sizes[0] = max(sizes[0], 1) if seed < 5 else 0
+
+        def piece(
+            outcomes: series_search.Outcomes, q: float, left: int, right: int, at_left: float, at_right: float,
+            sizes: np.ndarray = sizes, tried: list[int] = tried, proven: list[int] = proven,
+        ) -> bool:  # fmt: skip
+            assert right == proven[-1]
+            assert (right - left) & (right - left - 1) == left % (right - left) == 0
+            assert right / 64 > q
+            for end, value in ((left, at_left), (right, at_right)):
+                assert value == pytest.approx(-5 - q - end / 64) or end / 64 <= q
+            tried.append(right - left)
+            if right - left <= sizes[right - 1]:
+                proven.append(left)
+            return bool(right - left <= sizes[right - 1])
+
+        monkeypatch.setattr(series_search, "_piece_is_covered", piece)
+        found, _ = is_covered(outcomes, q)
+        assert found == (proven[-1] / 64 <= q)
+        assert found or tried[-1] == 1
+
+
+def test_nothing_is_returned_where_nothing_is_covered() -> None:
+    outcomes = series_search.Outcomes(np.zeros(6, np.int64), 0, 5, 5, math.log(0.05), 10)
+    assert series_search.largest_covered(outcomes, 0.5, 0.6) == series_search.largest_covered(outcomes, 0.0, 0.6) == 0.0
+
+
 def test_flips_are_punished_as_stated() -> None:
     assert series._flip_table(4) == pytest.approx([0, math.exp(-3), math.exp(-2), math.exp(-1), 1])
     assert series._flip_table(1) == pytest.approx([0, 1])
+
+
+def test_unanimous_votes_of_series() -> None:
+    for bound in (series.series_lower, series.few_flips_lower):
+        assert bound(5, 5, 1, 1, 0.1) == pytest.approx(0.1, abs=1e-12)
+        assert bound(5, 5, 2, 2, 0.1) == pytest.approx(0.1**0.5, abs=1e-12)
+        assert bound(5, 5, 0, 0, 0.1) == 0.0
+    # With 10 of 40 flips, 4 of 5 votes without a flip rank as high as 5 of 5: r = 1 limits the bound.
+    assert series.few_flips_lower(5, 5, 30, 40, 0.05) <= binomial.clopper_pearson_lower(4, 5, 0.05)
 
 
 # --- joint: chances -------------------------------------------------------------------------------------------------
@@ -786,7 +845,9 @@ def test_fewest_votes_of_joint_by_brute_force(n: int, m1: int, m0: int, alpha: f
         good = expected[:, f_from : f_to + 1, g_from : g_to + 1] >= observed
         fewest = np.where(good.any(axis=0), good.argmax(axis=0), n + 1)
         assert np.array_equal(joint.fewest_votes(found, observed, f_from, f_to, g_from, g_to), fewest)
-        assert joint.fewest_votes(found, joint.statistic(found, k, f, g), f, f, g, g)[0, 0] == k or k > found.first_k
+        exactly = joint.statistic(found, k, f, g)  # ties count
+        expected_k = next(i for i in range(found.first_k, n + 1) if joint.statistic(found, i, f, g) >= exactly)
+        assert joint.fewest_votes(found, exactly, f, f, g, g)[0, 0] == expected_k
 
 
 def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_search.Box) -> float:
@@ -828,15 +889,39 @@ def test_a_box_of_joint_is_covered_if_and_only_if_no_point_exceeds(seed: int) ->
     assert len(set(seen)) >= 3
 
 
-def test_cells_may_be_halved_to_the_last() -> None:
-    """The target is just what is reached in the last corner: only cells as small as rounding are proven there."""
-    fewest = np.full((2, 7), 4, np.int64)
+def gains_only(n: int) -> chance.Outcomes:
+    """At least one vote, and all six replays gained: the largest y is the worst."""
+    fewest = np.full((2, 7), n + 1, np.int64)
     fewest[:, 6] = 1
-    outcomes, q, box = chance.Outcomes(fewest, 0, 0, 3, 1, 6, 0.0), 0.8, joint_search.Box(0.01, 0.1, 0.2, 0.4)
-    corner = chance.log_chance(outcomes, chance.on_surface(q, 0.1, 0.4), 0.1, 0.4)
-    assert largest_of_joint(outcomes, q, box) <= corner
-    for more, expected in ((0.0, joint_search._COVERED), (-1e-9, joint_search._EXCEEDED)):
-        assert joint_search._is_covered(outcomes._replace(target=corner + more), q, box)[0] == expected
+    return chance.Outcomes(fewest, 0, 0, n, 1, 6, 0.0)
+
+
+BOX = joint_search.Box(0.01, 0.1, 0.2, 0.4)
+
+
+def test_cells_may_be_halved_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no cell is ever proven, the last one is as small as cells become: undecided."""
+    is_covered = getattr(joint_search._is_covered, "py_func", joint_search._is_covered)
+    monkeypatch.setattr(joint_search, "bound_cell", lambda *_: (0.0, 1.0, 1.0))
+    assert is_covered(gains_only(40)._replace(target=-1.0), 0.8, BOX)[0] == joint_search._UNDECIDED
+
+
+def test_every_node_has_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_covered = getattr(joint_search._is_covered, "py_func", joint_search._is_covered)
+    keys: dict[tuple[float, float], set[int]] = {}
+
+    def at_node(outcomes: chance.Outcomes, q: float, x: float, y: float, key: int, *_: np.ndarray) -> float:
+        keys.setdefault((float(x), float(y)), set()).add(int(key))
+        return float(chance.log_chance(outcomes, chance.on_surface(q, x, y), x, y))
+
+    monkeypatch.setattr(joint_search, "_at_node", at_node)
+    outcomes = gains_only(40)
+    target = chance.log_chance(outcomes, chance.on_surface(0.8, 0.1, 0.4), 0.1, 0.4) + 0.01
+    assert is_covered(outcomes._replace(target=target), 0.8, BOX)[0] == joint_search._COVERED
+    assert len(keys) > 20
+    assert all(len(of_point) == 1 for of_point in keys.values())
+    assert len(set.union(*keys.values())) == len(keys)
+    assert 0 not in set.union(*keys.values())
 
 
 def test_a_node_is_computed_on_the_surface_and_kept() -> None:
@@ -865,12 +950,13 @@ def test_the_box_and_the_rest_of_joint(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is searched: four Clopper-Pearson bounds at .005 alpha each, and 0 without replays."""
     seen: list[np.ndarray] = []
     monkeypatch.setattr(joint, "map_distinct", lambda _, *columns: seen.extend(columns) or columns[0])
-    joint.joint_lower(80, 100, [3, 0], 50, [2, 0], [10, 0], 0.02)
+    joint.joint_lower(80, 100, [3, 0, 0], [50, 50, 1], [2, 0, 1], [10, 0, 1], 0.02)
     lowest, highest = (bound(3, 50, 1e-4) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper))
     assert [column[0] for column in seen[:9]] == pytest.approx([80, 100, 3, 50, 2, 10, 0.02, lowest, highest])
     lowest, highest = (bound(2, 10, 1e-4) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper))
     assert [column[0] for column in seen[9:]] == pytest.approx([lowest, highest])
     assert [column[1] for column in seen[9:]] == [0, 0]
+    assert [column[2] for column in seen[7:]] == pytest.approx([0, 1 - 1e-4, 1e-4, 1])
 
 
 JOINT_ROWS = [(16, 20, 1, 10, 2, 5, 0.2), (28, 30, 0, 40, 0, 0, 0.05), (9, 12, 1, 25, 9, 12, 0.1), (5, 5, 0, 30, 1, 1, 0.9), (3, 3, 0, 1, 0, 1, 0.4)]  # fmt: skip
@@ -922,6 +1008,8 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     assert (outcomes.first_f, outcomes.first_g) == (first_f, first_g)
     assert outcomes.fewest.shape == (last_f - first_f + 1, last_g - first_g + 1)
     assert outcomes.fewest[150 - first_f, 200 - first_g] == 9_000
+    assert joint._search(joint._widths_of_votes(20, 0.1)[1], 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0) == 0.5
+    assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 
 def test_halves_make_up_their_cell() -> None:
@@ -989,15 +1077,14 @@ def test_conjugates_are_bounds_and_tight() -> None:
 
 def test_conjugates_are_bounds_whatever_the_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tangent at any t bounds the concave function: tried with one that is no maximizer."""
-    if hasattr(paired_search._conjugate, "py_func"):
-        pytest.skip("compiled code does not look up its functions anew")
+    conjugate = getattr(paired_search._conjugate, "py_func", paired_search._conjugate)
     rng = np.random.default_rng(13)
     for _ in range(200):
         votes = random_votes(rng, 8.0)
         weight, price = float(rng.uniform(0, 1)), float(10 ** rng.uniform(-4, 0))
         at = float(rng.uniform(0.01, 0.99)) * votes.most
         monkeypatch.setattr(paired_search, "_maximizer", lambda *_, at=at: at)
-        bound, *_ = paired_search._conjugate(votes, weight, price, 0.5)
+        bound, *_ = conjugate(votes, weight, price, 0.5)
         between = np.linspace(0, votes.most, 2_001)
         assert bound >= (weight * between - price * costs(votes, between)).max() - 1e-9
         tangent = weight - price * float(np.diff(costs(votes, at + np.array([-1e-7, 1e-7])))[0]) / 2e-7
@@ -1028,6 +1115,35 @@ def test_cells_of_paired_are_never_below_brute_force() -> None:
         assert price > 0
         assert 0 <= at_y <= y.most
         assert 0 <= at_z <= z.most
+
+
+def test_cells_of_paired_have_their_margin() -> None:
+    """A relative margin of 1e-10 for what is added up, on top of the larger of both ends."""
+    votes = [paired_search.Votes(5, 40, 0.5), paired_search.Votes(2, 30, 0.4), paired_search.Votes(3, 9, 0.8)]
+    region = paired_search.Region(7.0, *votes)
+    for left, right in ((0.1, 0.3), (0.3, 0.45), (0.05, 0.06)):
+        bound, _, price, at_y, at_z = paired_search._bound_cell(region, left, right, 0.05, 0.2, 0.5)
+        middle = (left + right) / 2
+        cost, slope, _ = paired_search.cost_and_slopes(region.x, middle)
+        ends = [
+            price * (region.budget - cost - slope * (x - middle))
+            + paired_search._conjugate(region.y, 1 - x, price, at_y)[0]
+            + paired_search._conjugate(region.z, x, price, at_z)[0]
+            for x in (left, right)
+        ]
+        margin = 1e-10 * (1 + price * (region.budget + slope * (right - left)))
+        assert bound - max(ends) == pytest.approx(margin, rel=1e-4)
+
+
+def test_a_search_that_ends_early_has_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest_loss = getattr(paired_search.largest_loss, "py_func", paired_search.largest_loss)
+    most = [float(stats.beta.isf(math.exp(-7.0), j + 1, m - j)) for j, m in ((5, 40), (2, 30), (3, 9))]
+    votes = [paired_search.Votes(j, m, t) for (j, m), t in zip(((5, 40), (2, 30), (3, 9)), most, strict=True)]
+    region = paired_search.Region(7.0, *votes)
+    exact = paired_search.largest_loss(region, 1e-7)
+    for most_cells in (2, 3, 5):
+        monkeypatch.setattr(paired_search, "_MOST_CELLS", most_cells)
+        assert exact < largest_loss(region, -1.0) < exact + 0.3
 
 
 def largest_loss_at(region: paired_search.Region, x: float) -> float:
@@ -1093,3 +1209,11 @@ def test_bounds_of_paired_are_rounded_down(monkeypatch: pytest.MonkeyPatch, loss
     votes = [paired_search.Votes(20, 100, 0.4), paired_search.Votes(3, 50, 0.3), paired_search.Votes(8, 10, 0.9)]
     assert asked == [(paired_search.Region(9.0, *votes), 2.0**-22)]
     assert paired._search(9.0, 20.0, 100.0, 0.4, 50.0, 50.0, 1.0, 8.0, 10.0, 0.9) == 0.0
+
+
+def test_nothing_is_claimed_where_a_tail_underflows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def underflows(*_: object) -> float:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(paired, "largest_loss", underflows)
+    assert paired._search(9.0, 20.0, 100.0, 0.4, 3.0, 50.0, 0.3, 8.0, 10.0, 0.9) == 0.0

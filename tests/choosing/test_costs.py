@@ -7,6 +7,7 @@ from torch import nn
 
 from recert import StoredVotes
 from recert.approximations import Calibration, approximate
+from recert.choosing import costs
 from recert.choosing.costs import find_costs, nonzero_parameters, stored_bytes
 from recert.choosing.onnx_weights import nonzero_in_file, zeros_save
 from recert.data import load_data
@@ -44,30 +45,33 @@ def test_nonzero_parameters() -> None:
     assert pruned == pytest.approx(total - weights / 2, abs=2)
 
 
-def test_a_graph_by_hand() -> None:
-    """Eight weights of one byte, six of them zero, and a scale with its zero point, which are no weights."""
+def test_a_graph_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine weights of one byte, seven of them zero, and a scale with its zero point, which are no weights."""
     onnx = pytest.importorskip("onnx")
     named = {
-        "weights": np.array([0, 1, 0, 0, 2, 0, 0, 0], np.int8), "scale": np.float32(0.5), "zero": np.int8(3), "bias": np.ones(3, np.float32),
+        "weights": np.array([0, 1, 0, 0, 2, 0, 0, 0, 0], np.int8), "scale": np.float32(0.5), "zero": np.int8(3), "bias": np.ones(3, np.float32),
     }  # fmt: skip
     constants = [onnx.numpy_helper.from_array(np.asarray(values), name) for name, values in named.items()]
     nodes = [onnx.helper.make_node("DequantizeLinear", ["weights", "scale", "zero"], ["out"])]
     nodes.append(onnx.helper.make_node("Add", ["out", "bias"], ["sum"]))
     content = onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [], [], constants)).SerializeToString()
     assert nonzero_in_file(content) == 2 + 3
-    assert zeros_save(content) == 8 - (2 + 1)  # two values and eight bits; the others have no zero to leave out
+    assert zeros_save(content) == 9 - (2 + 2)  # two values and nine bits; the others have no zero to leave out
+    monkeypatch.setattr(costs, "_files", lambda model: iter([content]))
+    around = layer([0.1] * 16)
+    assert (stored_bytes(around), nonzero_parameters(around)) == (64 - 5, 16 + 5)
 
 
 def test_costs_are_asked_of_modules_or_given() -> None:
     models = {"a": layer([1.0, 0.0]), "b": layer([1.0, 2.0])}
-    costs = find_costs(models, "parameters", None)
-    assert (costs.values, costs.unit, costs.note) == (
+    found = find_costs(models, "parameters", None)
+    assert (found.values, found.unit, found.note) == (
         {"a": 1.0, "b": 2.0},
         "parameters",
         "parameters that are not zero",
     )
-    costs = find_costs(models, "bytes", None)
-    assert (costs.values, costs.unit) == ({"a": 2.0, "b": 2.0}, "bytes")
+    found = find_costs(models, "bytes", None)
+    assert (found.values, found.unit) == ({"a": 2.0, "b": 2.0}, "bytes")
     assert find_costs(models, {"a": 1, "b": 2, "c": 3}, None).values == {"a": 1.0, "b": 2.0}
     strange = {**models, "function": lambda batch: batch}
     for kind in ("bytes", "parameters"):
@@ -117,9 +121,9 @@ def test_latency_is_measured_and_tells_slow_from_fast() -> None:
         def forward(self, batch: torch.Tensor) -> torch.Tensor:
             return batch.flatten(1)[:, :2]
 
-    costs = find_costs({"slow": Slow().eval(), "fast": Fast().eval()}, "latency", np.zeros((4, 1, 2, 2), np.float32))
-    assert costs.values["slow"] > costs.values["fast"] > 0
-    assert "median of" in costs.note
+    found = find_costs({"slow": Slow().eval(), "fast": Fast().eval()}, "latency", np.zeros((4, 1, 2, 2), np.float32))
+    assert found.values["slow"] > found.values["fast"] > 0
+    assert "median of" in found.note
 
 
 def test_a_function_and_numbers_as_costs() -> None:

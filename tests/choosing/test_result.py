@@ -75,6 +75,7 @@ def test_the_picture_in_text() -> None:
     assert head.startswith("acr from 0.250 to 0.875; | target, # certified, o predicted (no claim)")
     cells = [line.split()[-2] for line in lines]
     assert [len(row) for row in cells] == [40] * 4
+    assert len({len(line) for line in lines}) == 1, "in columns"
     assert [row.find("|") for row in cells] == [31, 31, -1, 31]
     assert [(row.find("o"), row.find("#")) for row in cells] == [(0, -1), (-1, 16), (-1, 31), (28, -1)]
     assert ["*" in line for line in lines] == [True, True, True, False]

@@ -142,7 +142,11 @@ SUITES = (
     Suite("choosing", ("choosing/",), ("tests/choosing/", "src/recert/choosing/")),
     Suite("auditing", ("auditing/",), ("tests/auditing/", "src/recert/auditing/")),
     Suite("proxy", ("proxy.py",), ("tests/test_proxy.py", "tests/test_guarantee.py")),
-    Suite("comparison", ("comparison.py",), ("tests/test_comparison.py", "tests/test_cli.py::test_compare")),
+    Suite(
+        "comparison",
+        ("comparison.py",),
+        ("tests/test_comparison.py", "tests/test_cli.py::test_compare", "tests/test_looks.py::test_compare_"),
+    ),
     Suite(
         "looks",
         ("cache/looks.py",),

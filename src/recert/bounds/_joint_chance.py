@@ -162,7 +162,7 @@ def _log_odds_apart(low: float, high: float) -> float:
 
 @compiled
 def _sub_gaussian(low: float, high: float) -> float:
-    """The largest s2 for low <= p <= high with ln E exp(t (X - p)) <= s2 t^2 / 2 for all t, X being 1 with probability p.
+    """The largest s2(p) over low <= p <= high: ln E exp(t (X - p)) <= s2(p) t^2 / 2 for all t, X being 1 with probability p.
 
     s2(p) = (1 - 2p) / (2 ln((1 - p) / p)) (Kearns and Saul, 1998). It rises up to 1/4 at p = 1/2 and then falls.
     """
@@ -177,7 +177,7 @@ def _sub_gaussian(low: float, high: float) -> float:
 
 @compiled
 def lifted(value: float, lift: float, curvature: float) -> float:
-    """At least ln P(E) at log-odds a + lift of p, if ln P(E) is `value` at log-odds a; E is about K ~ Bin(n, p).
+    """At least ln P(E) at log-odds a + lift of p, if ln P(E) is `value` at log-odds a; E is about K ~ Bin(n, p) and other counts.
 
     `curvature` is n s2, with s2 as by `_sub_gaussian` for the p at a + lift; or n p (1 - p) for the p at a, if that p is at
     least 1/2. Hoelder's inequality: for all r > 1, P'(E) <= P(E)^(1 - 1/r) E[(dP'/dP)^r]^(1/r), and with A(a) = ln(1 + e^a)

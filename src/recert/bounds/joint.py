@@ -64,7 +64,8 @@ def joint_lower(
     the three counts are independent: both numbers of replays are fixed beforehand, and where f's votes do not suffice
     for them no claim is made. (Those of `paired_lower` may depend on the votes, for a mostly smaller bound.) Without
     replays where f did not vote for the class only losses count. 0 where votes are few or half may be lost.
-    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below. Arguments broadcast.
+    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below; where votes are far more
+    than replays and over a sixth of these flip, it may be some 1e-2 below. Arguments broadcast.
 
     >>> round(joint_lower(80_000, 100_000, 25, 4_000, 25, 1_000, 0.002), 4)
     0.7945

@@ -58,7 +58,7 @@ def series_lower(
 def few_flips_lower(
     top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
 ) -> Any:
-    """Like `series_lower`, with an ordering of outcomes that punishes flips: larger if none is seen, smaller from one on.
+    """Like `series_lower`, with an ordering of outcomes that punishes flips: larger if none is seen, soon smaller if some are.
 
     The ordering is CPLower(top_votes, samples, alpha) exp(-4 flips / replayed). Any ordering that is fixed beforehand and rises in
     both counts is valid. Which of the two bounds is used must be decided by other inputs, or by selection votes.

@@ -98,8 +98,10 @@ class Look:
                 raise ValueError("a count is not a positive whole number, or too large")
         if len(codes) % 8:
             raise ValueError("the inputs are cut off")
-        if not isinstance(look.error, float) or not 0 < look.error < 2 or not isinstance(look.asked, str):
+        if not isinstance(look.error, float) or not 0 < look.error < 2:
             raise ValueError("the error is not a probability")
+        if not isinstance(look.asked, str) or not isinstance(strict_json.parse(look.asked.encode()), dict):
+            raise ValueError("what was asked is not a mapping")
         if not all(isinstance(text, str) for text in asdict(look.model).values()):
             raise ValueError("the model's identity is not a text")
         return look

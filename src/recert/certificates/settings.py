@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+_ROUNDING = 1e-9  # relative to an error: sums of errors are themselves rounded
+
 
 @dataclass(frozen=True)
 class Together:
@@ -126,10 +128,14 @@ class Settings:
 
 
 def _holding(error: float) -> str:
-    """The probability that is left when so much may fail."""
-    return f"{max(0.0, 1 - error):g}"
+    """The probability that is left when so much may fail, in as many digits as it takes not to state more."""
+    left = max(0.0, 1 - error)
+    texts = (f"{left:.{digits}g}" for digits in range(6, 18))
+    return next((text for text in texts if float(text) <= left + _ROUNDING * error), repr(left))
 
 
 def _at_most(error: float) -> str:
-    """An error as a probability."""
-    return f"{min(1.0, error):g}"
+    """An error as a probability, in as many digits as it takes not to state less."""
+    most = min(1.0, error)
+    texts = (f"{most:.{digits}g}" for digits in range(6, 18))
+    return next((text for text in texts if float(text) >= most * (1 - _ROUNDING)), repr(most))

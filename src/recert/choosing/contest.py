@@ -24,8 +24,8 @@ from recert.sampling import ProgressCallback, RememberingSource
 
 
 def most_finalists(alpha: float) -> int:
-    """How often alpha can be halved before it is smaller than the bounds are proved for."""
-    return math.floor(math.log2(alpha / bounds.SMALLEST_ALPHA))
+    """How often alpha can be halved before half of it, which two-sided bounds spend, is smaller than they are proved for."""
+    return math.floor(math.log2(alpha / (2 * bounds.SMALLEST_ALPHA)))
 
 
 @dataclass(frozen=True)

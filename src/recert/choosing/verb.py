@@ -84,7 +84,7 @@ def select(
     }  # where each input stands for the first time
     row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
     claims = _claims(family, len(digests))
-    bounds.check_alpha(alpha / 2 / claims)  # what each certificate of the first finalist gets
+    bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
     contest = Contest(
         cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
         rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
