@@ -43,6 +43,10 @@ def test_a_genuine_cache(store: Path) -> None:
     assert (found.wrong_upper <= 1 - 0.001 ** (1 / (found.estimation.replayed / 6)) + 1e-9).all()
 
 
+def test_a_cache_may_be_open_already(store: Path) -> None:
+    assert recert.audit(network(), inputs(), Cache.open(store)).verdict is Verdict.GENUINE
+
+
 @pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
 def test_a_forged_cache(store: Path, share: float) -> None:
     forge(store, share)

@@ -210,4 +210,4 @@ def test_the_demo_ends_with_a_page(
     assert "prune:0.1 was re-certified on 4 inputs of digits test" in " ".join(words.split())
     assert "7 baseline results, from scratch" in words
     assert "report.html" in capsys.readouterr().err
-    assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 6
+    assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 7
