@@ -195,7 +195,8 @@ def test_what_is_no_look_is_refused(wrong: dict[str, object]) -> None:
     ],
 )
 def test_what_just_is_a_look(right: dict[str, object]) -> None:
-    looks.Look.from_json(json.dumps(json.loads(LOOK.to_json()) | right).encode())
+    raw = json.loads(LOOK.to_json()) | right
+    assert json.loads(looks.Look.from_json(json.dumps(raw).encode()).to_json()) == raw
 
 
 def test_a_look_is_named_by_half_of_its_digest() -> None:

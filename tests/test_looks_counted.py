@@ -36,10 +36,12 @@ def together(store: object, **options: object) -> Together:
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     make(tmp_path)
-    again(
+    result = again(
         tmp_path, samples=np.int64(50), alpha=np.float32(0.01), family="bonferroni", family_size=np.int64(6),
         selection_samples=np.int64(100), reuse_threshold=np.float32(0.99), looks=np.int64(2),
     )  # fmt: skip
+    assert result.alpha.tolist() == pytest.approx([0.01 / 6 / 2] * 6)
+    assert result.settings.planned == (50, 100)
 
 
 def test_a_storage_that_fails_in_its_own_way_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
