@@ -211,6 +211,25 @@ def test_a_two_sided_replay_spends_the_other_half_on_the_rival(
     assert result.radius == pytest.approx(radii(result.top_lower, result.runner_up_upper), rel=1e-9)
 
 
+@pytest.mark.parametrize(("certificate", "share"), [("one-sided", 1.0), ("two-sided", 0.5)])
+def test_the_ordering_for_few_flips_spends_as_much(
+    certificate: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where every vote and every replay agrees, each side of its bound is what the replays alone say, at its share of alpha."""
+    (*_, last) = [option for option in OPTIONS["auto"][certificate] if option.name == "few-flips"]
+    monkeypatch.setitem(OPTIONS["auto"], certificate, [last])
+    cache = certify(stored(ALWAYS), certificate)
+    result = recertify(stored(ALWAYS), cache, method="auto")
+    exact = (share * ALPHA) ** (1 / replays_of_class(result))
+    assert result.top_lower[0] == pytest.approx(exact, rel=1e-12)
+    if certificate == "two-sided":
+        result = recertify(stored(SELDOM), certify(stored(SELDOM)), method="auto")
+        exact = 1 - (share * ALPHA) ** (
+            1 / replays_of_class(result)
+        )  # no noise is the rival's, and as many are replayed
+        assert result.runner_up_upper[0] == pytest.approx(exact, rel=1e-9)
+
+
 @pytest.mark.usefixtures("both_sides")
 def test_the_class_may_leave_less_than_the_replays_show_of_a_rival() -> None:
     """Of the rival more noises are replayed than of the class, and beyond those of the class the rival has them all."""
