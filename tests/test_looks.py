@@ -432,7 +432,7 @@ def test_families_and_sizes_are_both_counted(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_a_grown_family_holds() -> None:
-    """Families of six at a third of alpha each: any of them is wrong at most twice alpha often, and more often than alpha."""
+    """Families of six at a third of alpha each: any of a family is wrong at most twice alpha often."""
     alpha, families = 0.15, 1_500
     distance = float(0.5 * norm.ppf(0.9))
     along = np.random.default_rng(0).normal(size=6 * families)
