@@ -33,9 +33,9 @@ def room(file: Path) -> str:
 PURE = {"bounds", "radius", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report"}
 ALLOWED = {
-    "errors": set(), "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
+    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled"},
-    "models": {"errors", "noise"},
+    "models": {"errors", "extras", "noise"},
     "certificates": {"bounds", "radius", "metrics", "noise"},
     "cache": {"certificates", "errors", "models", "noise", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},

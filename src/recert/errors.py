@@ -5,6 +5,10 @@ class RecertError(Exception):
     """Base of every error that recert raises on purpose, wrong arguments (ValueError) aside."""
 
 
+class MissingExtra(RecertError, ImportError):
+    """An optional package is not installed: the message names it and says how to install it."""
+
+
 class UnusableModel(RecertError):
     """The model cannot be certified as it is: the message says why and what to change."""
 
