@@ -13,7 +13,6 @@ from recert.version import __version__
 if TYPE_CHECKING:
     from recert import bounds as bounds
     from recert import metrics as metrics
-    from recert import radius as radius
     from recert.auditing import audit as audit
     from recert.cache import Cache as Cache
     from recert.certificates import Certificates as Certificates
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from recert.errors import RecertError as RecertError
     from recert.models.inference import prepare as prepare
     from recert.noise import Gaussian as Gaussian
-    from recert.recertification import recertify as recertify
+    from recert.recertification.recertify import recertify as recertify
     from recert.sampling import Progress as Progress
     from recert.sampling import StoredVotes as StoredVotes
 
@@ -44,7 +43,7 @@ _HOMES = {
     "recertify": "recert.recertification",
     "select": "recert.choosing",
 }
-_ROOMS = ("bounds", "metrics", "radius")
+_ROOMS = ("bounds", "metrics")
 
 __all__ = ["__version__", *sorted(_HOMES), *_ROOMS]
 

@@ -12,7 +12,7 @@ from recert import bounds
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
-from recert.noise import Gaussian, Stream
+from recert.noise import Noise, Stream
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.sampling import ProgressCallback, VoteSource, Work, collect, open_source
 from recert.sampling.network import Model
@@ -29,7 +29,7 @@ CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 class CertifyOptions(TypedDict, total=False):
     """Keyword arguments of `certify`, for those who check types: what it returns depends on `proxy`."""
 
-    noise: Required[Gaussian]
+    noise: Required[Noise]
     samples: int
     selection_samples: int | None
     alpha: float
@@ -78,7 +78,7 @@ def certify(
     model: Model | VoteSource,
     inputs: Inputs,
     *,
-    noise: Gaussian,
+    noise: Noise,
     samples: int = 100_000,
     selection_samples: int | None = None,
     alpha: float = 0.001,
@@ -139,7 +139,7 @@ def certify(
         device=device, classes=classes, identity=identity,
     )  # fmt: skip
     wanted = Manifest(
-        model=source.identity, noise=noise.spec, seed=seed, classes=source.classes, input_shape=source.input_shape,
+        model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
         selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
         numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
         claims=0 if family is None else members,
@@ -175,7 +175,7 @@ def predict(
     model: Model | VoteSource,
     inputs: Inputs,
     *,
-    noise: Gaussian,
+    noise: Noise,
     samples: int = 1_000,
     alpha: float = 0.001,
     seed: int = 0,
@@ -210,7 +210,7 @@ def predict(
         selection_samples=0, model=asdict(source.identity), numerics=source.numerics,
     )  # fmt: skip
     return Certificates.build(
-        source.digests, claims, settings, top_votes=first, samples=samples, forward_passes=samples,
+        source.digests, claims, settings, noise, top_votes=first, samples=samples, forward_passes=samples,
         seconds=np.array([d.seconds for d in drawn]), nobody=samples - counts.sum(axis=1),
     )  # fmt: skip
 

@@ -11,8 +11,8 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import check_settings
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
-from recert.recertification import recertify
-from recert.recertification.methods import run
+from recert.recertification import method_named, recertify
+from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, RememberingSource, VoteSource, open_source
 from recert.sampling.network import Model
@@ -86,9 +86,11 @@ def compare(
     """
     m = cache.manifest
     source = RememberingSource(
-        open_source(model, inputs, noise=m.gaussian, seed=m.seed, classes=m.classes, batch_size=batch_size)
+        open_source(model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, batch_size=batch_size)
     )
-    kinds = {method: "one-sided" if method == "irs" else certificate or m.certificate for method in methods}
+    wanted = certificate or m.certificate
+    offered = {method: method_named(method).certificates for method in methods}
+    kinds = {method: wanted if wanted in kinds else kinds[0] for method, kinds in offered.items()}
 
     def certified(method: str, kind: str, samples: int) -> Certificates:
         if method not in BASELINES:
@@ -99,9 +101,10 @@ def compare(
         error = usual_alpha(m) if alpha is None else alpha
         check_settings(samples, 1, error, kind)
         task = Task.of(
-            source, cache.about(source.digests), samples=samples, alpha=error, certificate=kind, progress=progress
-        )
-        return task.for_every_input(run(task, method))
+            source, cache.about(source.digests), method_named(method), samples=samples, alpha=error, certificate=kind,
+            objective=None, progress=progress,
+        )  # fmt: skip
+        return task.for_every_input(run(task))
 
     def curve(method: str, kind: str, sizes: Sequence[int]) -> Curve:
         # The largest first: the smaller ones then draw little.

@@ -18,7 +18,7 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import certify, family_members
 from recert.models.inference import NUMERICS, PreparedModel, prepare
-from recert.noise import Gaussian
+from recert.noise import Noise
 from recert.recertification import recertify
 from recert.sampling import ProgressCallback, open_source
 from recert.sampling.inputs import checked_inputs
@@ -43,7 +43,7 @@ def certify_by_proxy(
     model: Model,
     inputs: Any,
     *,
-    noise: Gaussian,
+    noise: Noise,
     proxy: str | nn.Module,
     transfer: int | None,
     samples: int,
@@ -85,7 +85,7 @@ def certify_by_proxy(
 
 
 def proxy_of(
-    model: Model, proxy: str | nn.Module, inputs: np.ndarray, noise: Gaussian, seed: int
+    model: Model, proxy: str | nn.Module, inputs: np.ndarray, noise: Noise, seed: int
 ) -> tuple[nn.Module, str]:
     """The network that draws the many votes, and what to call it.
 

@@ -1,11 +1,13 @@
 """A vote: a class as a small unsigned integer, or nobody, the largest value of its type."""
 
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 from numpy.typing import NDArray
 
 Votes = NDArray[np.unsignedinteger[Any]]
+SelectionCounts = NewType("SelectionCounts", np.ndarray[Any, np.dtype[np.int64]])
+"""Selection votes: inputs x classes. A type of its own, so that a function that chooses cannot be given estimation votes."""
 
 
 def vote_dtype(classes: int) -> np.dtype[Any]:

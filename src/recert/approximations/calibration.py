@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert.noise import Gaussian, Stream, input_digest, noise_key
+from recert.noise import Noise, Stream, checked_noise, input_digest, noise_key
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows, perturb
 from recert.sampling.inputs import checked_inputs
@@ -22,15 +22,14 @@ class Calibration:
     """
 
     inputs: NDArray[np.float32]
-    noise: Gaussian
+    noise: Noise
     seed: int = 0
     noisy_copies: int = 1
     digests: tuple[str, ...] = field(init=False, repr=False)
     """SHA-256 of each input, as a cache knows it."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, Gaussian):
-            raise ValueError(f"expected a noise such as recert.Gaussian(0.5), got {self.noise!r}")
+        checked_noise(self.noise)
         if not 1 <= self.noisy_copies <= LARGEST_SAMPLE:
             raise ValueError(f"expected at least 1 noisy copy of each input, got {self.noisy_copies}")
         inputs = checked_inputs(self.inputs)

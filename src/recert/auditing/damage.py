@@ -45,11 +45,10 @@ def _count(cache: Cache, counted: NDArray[np.bool_]) -> tuple[Ints, Floats]:
     rivals[rows, top] = 0
     rival = np.minimum(m.samples - votes, rivals.max(axis=1)[:, None] + steps)
     classes = np.repeat(top, len(steps))
-    sigma = m.gaussian.scale
     if m.certificate == "two-sided":
-        claims = claim_two_sided(classes, votes.ravel(), rival.ravel(), m.samples, m.alpha, sigma)
+        claims = claim_two_sided(classes, votes.ravel(), rival.ravel(), m.samples, m.alpha, m.noise)
     else:
-        claims = claim_one_sided(classes, votes.ravel(), m.samples, m.alpha, sigma)
+        claims = claim_one_sided(classes, votes.ravel(), m.samples, m.alpha, m.noise)
     left = np.where(claims.prediction >= 0, claims.radius, 0.0).reshape(votes.shape)
     # Between two steps: the radius of the larger one, at one vote more than the smaller.
     cost = np.concatenate([[0], steps[:-1] + 1])

@@ -53,7 +53,7 @@ def audit(
     manifest = cache.manifest
     _check(alpha, tolerate, detect, samples)
     source = open_source(
-        model, inputs, noise=manifest.gaussian, seed=manifest.seed, batch_size=batch_size or manifest.batch_size,
+        model, inputs, noise=manifest.noise, seed=manifest.seed, batch_size=batch_size or manifest.batch_size,
         device=device, classes=manifest.classes, identity=identity,
     )  # fmt: skip
     here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})

@@ -38,7 +38,7 @@ class Cache:
     def __repr__(self) -> str:
         m = self.manifest
         where = "in memory" if self._directory is None else f"at {self._directory}"
-        return f"<Cache {where}: {len(self.digests)} inputs, {m.samples} votes each, {m.noise}, seed {m.seed}>"
+        return f"<Cache {where}: {len(self.digests)} inputs, {m.samples} votes each, {m.noise.spec}, seed {m.seed}>"
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -157,7 +157,7 @@ class Cache:
         """Certificates from the votes, at any alpha: the votes do not depend on it."""
         alpha = self.manifest.alpha if alpha is None else alpha
         certificate = certificate or self.manifest.certificate
-        n, sigma = self.manifest.samples, self.manifest.gaussian.scale
+        n, noise = self.manifest.samples, self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
         rows = np.arange(len(self.digests))
         top = selection.argmax(axis=1)
@@ -165,14 +165,15 @@ class Cache:
         if certificate == "two-sided":
             rivals = estimation.copy()
             rivals[rows, top] = 0
-            claims = claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, sigma)
+            claims = claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, noise)
         else:
-            claims = claim_one_sided(top, top_votes, n, alpha, sigma)
+            claims = claim_one_sided(top, top_votes, n, alpha, noise)
         passes = n + self.manifest.selection_samples
         result = Certificates.build(
             self.digests,
             claims,
             self.settings(method="certify", certificate=certificate, alpha=alpha),
+            noise,
             top_votes=top_votes,
             samples=n,
             forward_passes=passes,
@@ -192,7 +193,7 @@ class Cache:
         claims = max(m.claims, len(m.inputs)) if m.claims or m.family > 1 else 0
         return Settings(
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
-            noise=m.noise, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
+            noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
             model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recert.noise import parse_noise
+from recert.noise import checked_noise
 from recert.noise.keys import LARGEST_SAMPLE, LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def check(m: "Manifest") -> None:
     if m.certificate not in ("one-sided", "two-sided"):
         raise ValueError(f"expected certificate one-sided or two-sided, got {_shown(m.certificate)}")
     _texts("model", {"weights": m.model.weights, "structure": m.model.structure}, printable=True)
-    _texts("noise", {"noise": m.noise}, printable=True)
-    parse_noise(m.noise)
+    _texts("noise", {"noise": checked_noise(m.noise).spec}, printable=True)
     _texts("numerics", m.numerics, printable=True)
     for size in m.numerics.get("batch_size", "").split(", "):  # replays are drawn at this batch size
         if size.isdecimal() and (len(size) > 9 or int(size) > BATCH):

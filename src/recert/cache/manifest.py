@@ -8,7 +8,7 @@ from typing import Any, Self
 from recert.cache import limits, strict_json
 from recert.errors import ContextMismatch, CorruptCache
 from recert.models.identity import ModelIdentity
-from recert.noise import Gaussian, Stream, parse_noise
+from recert.noise import Noise, Stream, noise_with_spec
 
 SCHEMA = 1
 MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders pass over it
@@ -19,7 +19,7 @@ class Manifest:
     """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and sealed parts."""
 
     model: ModelIdentity
-    noise: str
+    noise: Noise
     seed: int
     classes: int
     input_shape: tuple[int, ...]
@@ -44,12 +44,8 @@ class Manifest:
     @property
     def context(self) -> str:
         """Digest of what votes must share to stand in one cache; every part carries it."""
-        shared = [asdict(self.model), self.noise, self.seed, self.classes, list(self.input_shape), self.schema]
+        shared = [asdict(self.model), self.noise.spec, self.seed, self.classes, list(self.input_shape), self.schema]
         return hashlib.sha256(json.dumps(shared, sort_keys=True, default=int).encode()).hexdigest()
-
-    @property
-    def gaussian(self) -> Gaussian:
-        return parse_noise(self.noise)
 
     @property
     def batch_size(self) -> int | None:
@@ -62,7 +58,8 @@ class Manifest:
         return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}[stream]
 
     def to_json(self) -> bytes:
-        return (json.dumps(asdict(self), indent=1, default=int) + "\n").encode()
+        fields_as_text = {**asdict(self), "noise": self.noise.spec}
+        return (json.dumps(fields_as_text, indent=1, default=int) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -77,7 +74,14 @@ class Manifest:
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
                 raise CorruptCache(f"{MANIFEST} has missing or unknown fields: {named}")
-            return cls(**{**raw, "model": ModelIdentity(**raw["model"]), **_tuples(raw)})
+            return cls(
+                **{
+                    **raw,
+                    "model": ModelIdentity(**raw["model"]),
+                    "noise": noise_with_spec(raw["noise"]),
+                    **_tuples(raw),
+                }
+            )
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise CorruptCache(f"{MANIFEST} cannot be read: {escaped(str(error))}; restore it from a copy") from error
 
@@ -87,7 +91,7 @@ class Manifest:
         for name, ours, theirs in (
             ("model weights", self.model.weights, other.model.weights),
             ("model structure", self.model.structure, other.model.structure),
-            ("noise", self.noise, other.noise),
+            ("noise", self.noise.spec, other.noise.spec),
             ("seed", self.seed, other.seed),
             ("classes", self.classes, other.classes),
             ("input shape", tuple(self.input_shape), tuple(other.input_shape)),

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,15 @@ from recert import metrics
 from recert.certificates.claims import Claims
 from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings
-from recert.noise import parse_noise
+from recert.extras import import_extra
+from recert.noise import Noise
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Counts = Annotated[Ints, "0 where a method does not use it"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,36 +40,38 @@ class Certificates:
     norm: NDArray[Any]
     top_lower: Floats
     runner_up_upper: Floats
-    top_votes: Ints
-    samples: Ints
-    replayed: Ints
-    kept: Ints
-    lost: Ints
-    gained: Ints
+    top_votes: Counts
+    samples: Counts
+    replayed: Counts
+    kept: Counts
+    lost: Counts
+    gained: Counts
     method: NDArray[Any]
     alpha: Floats
-    forward_passes: Ints
+    forward_passes: Counts
     seconds: Floats
-    nobody: Ints
+    nobody: Counts
     """Samples among these whose logits were not finite: votes for nobody."""
     settings: Settings = field(repr=False)
 
     @classmethod
-    def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, **counts: Any) -> Self:
-        """Certificates from claims and counts (arrays or numbers); counts that are not given are 0."""
+    def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, noise: Noise, **columns: Any) -> Self:
+        """Certificates from claims and other columns (arrays or numbers); counts and seconds that are not given are 0."""
         rows = len(digests)
-        whole = ("top_votes", "samples", "replayed", "kept", "lost", "gained", "forward_passes", "nobody")
-        columns: dict[str, Any] = {
-            name: np.broadcast_to(np.asarray(counts.pop(name, 0), dtype=np.int64), rows) for name in whole
+        counts: dict[str, Any] = {
+            f.name: np.broadcast_to(np.asarray(columns.pop(f.name, 0), dtype=np.int64), rows)
+            for f in fields(cls)
+            if f.type is Counts
         }
-        seconds = np.broadcast_to(np.asarray(counts.pop("seconds", 0.0), dtype=float), rows)
-        method = np.broadcast_to(np.asarray(counts.pop("method", settings.method), dtype=object), rows)
-        if counts:
-            raise TypeError(f"unknown columns: {', '.join(counts)}")
+        seconds, method = columns.pop("seconds", 0.0), columns.pop("method", settings.method)
+        if columns:
+            raise TypeError(f"unknown columns: {', '.join(columns)}")
         return cls(
-            input=np.array(digests, dtype=object), index=np.arange(rows), **vars(claims), **columns, seconds=seconds,
-            norm=np.full(rows, parse_noise(settings.noise).norm, dtype=object),
-            method=method, alpha=np.full(rows, settings.alpha), settings=settings,
+            input=np.array(digests, dtype=object), index=np.arange(rows), **vars(claims), settings=settings,
+            norm=np.full(rows, noise.norm, dtype=object), alpha=np.full(rows, settings.alpha),
+            method=np.broadcast_to(np.asarray(method, dtype=object), rows),
+            seconds=np.broadcast_to(np.asarray(seconds, dtype=float), rows),
+            **counts,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -123,17 +127,14 @@ class Certificates:
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table; its schema metadata holds the settings."""
-        columns = {name: getattr(self, name) for name in COLUMNS}
+        columns = {name: getattr(self, name) for name in _columns()}
         table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
         return table.replace_schema_metadata({"recert": json.dumps(asdict(self.settings))})
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas data frame; `frame.attrs["recert"]` holds the settings."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_pandas needs pandas: pip install 'recert[pandas]'") from None
-        frame = pd.DataFrame({name: getattr(self, name) for name in COLUMNS})
+        pandas = import_extra("pandas", extra="pandas", purpose="to_pandas")
+        frame: pd.DataFrame = pandas.DataFrame({name: getattr(self, name) for name in _columns()})
         frame.attrs["recert"] = asdict(self.settings)
         return frame
 
@@ -157,10 +158,11 @@ class Certificates:
                 )
 
 
-COLUMNS = (
-    "input", "index", "outcome", "explanation", "prediction", "radius", "norm", "top_lower", "runner_up_upper", "top_votes",
-    "samples", "replayed", "kept", "lost", "gained", "method", "alpha", "forward_passes", "seconds",
-)  # fmt: skip
+def _columns() -> list[str]:
+    """Columns of a table: the fields, with the explanation beside the outcome. Votes for nobody are in the explanation."""
+    names = [f.name for f in fields(Certificates) if f.name not in ("settings", "nobody")]
+    names.insert(names.index("outcome") + 1, "explanation")
+    return names
 
 
 def _explain(outcome: Outcome, nobody: int) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recert import bounds, radius
+from recert import bounds
 from recert.certificates.outcome import Outcome
+from recert.noise import Noise
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -29,14 +30,14 @@ def outcome_column(condition: NDArray[np.bool_], yes: Outcome, no: Any) -> NDArr
     return np.where(condition, yes.value, np.asarray(no, dtype=str)).astype(object)
 
 
-def claim_one_sided(classes: ArrayLike, top_votes: ArrayLike, samples: ArrayLike, alpha: float, sigma: float) -> Claims:
+def claim_one_sided(classes: ArrayLike, top_votes: ArrayLike, samples: ArrayLike, alpha: float, noise: Noise) -> Claims:
     """Algorithm 1 to the letter: certified where the class is shown to have more than half of the votes."""
     top_lower = np.atleast_1d(bounds.clopper_pearson_lower(top_votes, samples, alpha))
-    return claim_from_bounds(classes, top_lower, 1 - top_lower, sigma, otherwise=Outcome.NO_MAJORITY)
+    return claim_from_bounds(classes, top_lower, 1 - top_lower, noise, otherwise=Outcome.NO_MAJORITY)
 
 
 def claim_two_sided(
-    classes: ArrayLike, top_votes: ArrayLike, rival_votes: ArrayLike, samples: ArrayLike, alpha: float, sigma: float
+    classes: ArrayLike, top_votes: ArrayLike, rival_votes: ArrayLike, samples: ArrayLike, alpha: float, noise: Noise
 ) -> Claims:
     """Theorem 1 in full: certified where the class is shown to be ahead of every rival; alpha is spent half on each.
 
@@ -46,23 +47,18 @@ def claim_two_sided(
     top_lower = np.atleast_1d(bounds.clopper_pearson_lower(top_votes, samples, alpha / 2))
     rival = np.atleast_1d(bounds.clopper_pearson_upper(rival_votes, samples, alpha / 2))
     upper = np.minimum(rival, 1 - top_lower)
-    return claim_from_bounds(classes, top_lower, upper, sigma, otherwise=Outcome.RUNNER_UP_TOO_CLOSE)
+    return claim_from_bounds(classes, top_lower, upper, noise, otherwise=Outcome.RUNNER_UP_TOO_CLOSE)
 
 
 def claim_from_bounds(
-    classes: ArrayLike, top_lower: Floats, runner_up_upper: Floats, sigma: float, *, otherwise: Any
+    classes: ArrayLike, top_lower: Floats, runner_up_upper: Floats, noise: Noise, *, otherwise: Any
 ) -> Claims:
     """Claims from bounds that hold jointly; `otherwise` is the outcome of inputs that abstain."""
-    r = np.where(
-        runner_up_upper == 1 - top_lower,
-        radius.one_sided_radius(top_lower, sigma),
-        radius.two_sided_radius(top_lower, runner_up_upper, sigma),
-    )
     certified = top_lower > runner_up_upper
     return Claims(
         outcome=outcome_column(certified, Outcome.CERTIFIED, otherwise),
         prediction=np.where(certified, np.asarray(classes, dtype=np.int64), -1),
-        radius=r,
+        radius=noise.radius(top_lower, runner_up_upper),
         top_lower=top_lower,
         runner_up_upper=runner_up_upper,
     )

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from recert import bounds
 from recert.cache import Cache
 from recert.certificates import Certificates
+from recert.certification import CERTIFICATES
 from recert.choosing.final import certified
 from recert.choosing.prospects import Prospects, Yardstick
 from recert.choosing.race import HOPELESS, ROUNDING, Runner
 from recert.choosing.result import Entry, Status
 from recert.noise import Stream
 from recert.planning import Objective
+from recert.recertification.auto import Auto
 from recert.recertification.looks import Question
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback, RememberingSource
@@ -73,8 +75,8 @@ class Contest:
 
     def _first_lap(self, sources: Mapping[str, RememberingSource]) -> list[Runner]:
         manifest = self.cache.manifest
-        two_sided = manifest.certificate == "two-sided"
-        yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.gaussian.scale, two_sided)
+        sides = CERTIFICATES[manifest.certificate]
+        yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.noise, sides)
         votes, repeats = self.cache.counts(Stream.SELECTION), np.bincount(self.rows)
         prospects = Prospects(votes, self.labels[self._first], yardstick, repeats)
         runners = [
@@ -91,7 +93,7 @@ class Contest:
 
     def _certified(self, runner: Runner, finalist: int) -> Certificates:
         task = Task(
-            source=runner.source, positions=self.positions, cache=self.cache, samples=self.samples, alpha=self._alpha(finalist),
+            source=runner.source, positions=self.positions, cache=self.cache, method=Auto(), samples=self.samples, alpha=self._alpha(finalist),
             certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims, progress=self.progress,
         )  # fmt: skip
         # What is reported was chosen among finalists: its error is that of all of them together.

@@ -1,26 +1,23 @@
 """The final: a candidate is certified on estimation noise, which the race has not seen."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome
+from recert.certification import CERTIFICATES
 from recert.choosing.race import Runner
-from recert.noise import Stream
 from recert.planning import Beliefs, Choice, RadiusPredictor, plan_budget
-from recert.planning.prediction import passes_grid
-from recert.recertification.draws import Draws
-from recert.recertification.ledger import Ledger
-from recert.recertification.methods import OPTIONS, Option, carry_out
-from recert.recertification.scratch import scratch_draws, scratch_radius
+from recert.planning.tables import passes_grid
+from recert.recertification.method import Option
+from recert.recertification.run import Done, assignments, bounds_pool, carry_out, certificates
+from recert.recertification.scratch import OwnVotes
 from recert.recertification.task import Task
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-METHOD = "auto"
 _PESSIMIST = 0.02
 """An input gets passes enough for the radius even if its vote is as low as in this share of the draws."""
 _RESERVE = 3
@@ -28,14 +25,6 @@ _LEAST = 5
 """And so many times these passes, and no less than this part of the mean: a flip more than expected must not cost the radius."""
 _EVERY = 10
 """For the average radius a plan is made with every so many draws: it is smooth in them."""
-
-
-def _own_votes(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
-    return scratch_draws(task, ledger, rows, passes, Stream.ESTIMATION)
-
-
-OWN_VOTES = Option("scratch", _own_votes, scratch_radius)
-"""As many votes as wanted on the first noises: whatever the original says there, nothing of it is used."""
 
 
 def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certificates:
@@ -51,48 +40,51 @@ def certified(task: Task, runner: Runner, alpha_to_plan_with: float) -> Certific
     carried_over = np.setdiff1d(prospects.right, alone)
     budget = task.samples * len(task.positions)
     own_share = len(alone) / max(len(alone) + len(carried_over), 1)
-    own_votes = _votes_needed(plan, Beliefs(top[alone], runner_up[alone]), int(budget * own_share))
-    certified_before = task.base(task.alpha).certified[prospects.rows[carried_over]]
-    ledger = Ledger.empty(task.classes.copy(), METHOD)
-    ledger.otherwise[:] = Outcome.LEFT_OUT_BY_PLAN.value
-    ledger.otherwise[prospects.rows[carried_over[~certified_before]]] = Outcome.NOT_CERTIFIED_BEFORE.value
-    ledger.classes[prospects.rows[alone]] = prospects.classes[alone]
+    own_option = Option(OwnVotes(), CERTIFICATES[task.certificate])
+    own_votes = _votes_needed(plan, own_option, Beliefs(top[alone], runner_up[alone]), int(budget * own_share))
+    certified_before = task.certified_before()[prospects.rows[carried_over]]
+    outcome = np.full(len(task.positions), Outcome.LEFT_OUT_BY_PLAN.value, dtype=object)
+    outcome[prospects.rows[carried_over[~certified_before]]] = Outcome.NOT_CERTIFIED_BEFORE.value
+    classes = task.selection.classes.copy()
+    classes[prospects.rows[alone]] = prospects.classes[alone]
     replayed = carried_over[certified_before]
     # One digit is enough to plan with, and lets tables be used again.
     flips = float(f"{prospects.flips(tally):.1g}")
-    options = [option for option in OPTIONS[METHOD][task.certificate] if option.name != "scratch-cached"]
+    options = [option for option in task.method.options(task.certificate) if not option.method.baseline]
     beliefs = Beliefs(top[replayed], runner_up[replayed])
     choice = _choose(plan, options, beliefs, flips, budget - int(own_votes.sum()))
     choice = Choice(np.append(choice.option, np.full(len(alone), len(options))), np.append(choice.passes, own_votes))
-    try:
-        rows = prospects.rows[np.append(replayed, alone)]
-        carry_out(task, ledger, [*options, OWN_VOTES], rows, choice, flips)
-        task.background.finish()
-    finally:
-        task.background.stop()
-    return ledger.certificates(task, METHOD)
+    given = assignments(prospects.rows[np.append(replayed, alone)], classes, [*options, own_option], choice)
+    with bounds_pool() as pool:
+        return certificates(task, Done(classes, outcome, carry_out(task, given, flips, pool)))
 
 
-def _votes_needed(task: Task, beliefs: Beliefs, budget: int) -> Ints:
+def _votes_needed(task: Task, option: Option, beliefs: Beliefs, budget: int) -> Ints:
     """How many of its own votes a candidate needs on each input, within the budget."""
     assert task.objective is not None
     inputs = max(len(beliefs.top), 1)
-    each = min(budget // inputs, task.cached_samples)
+    each = min(budget // inputs, task.terms.samples)
     if task.objective.radius is None:
         return np.full(len(beliefs.top), min(task.samples, each))
-    largest = max(task.cached_samples // 2, each)
-    return _surely_enough(task, beliefs, [scratch_radius(task, 0.0, largest)], budget, largest, each).passes
+    largest = max(task.terms.samples // 2, each)
+    return _surely_enough(task, beliefs, _predictors(task, [option], 0.0, largest), budget, largest, each).passes
 
 
 def _choose(task: Task, options: list[Option], beliefs: Beliefs, flips: float, budget: int) -> Choice:
     """An option and passes for each input."""
     assert task.objective is not None
-    largest = task.cached_samples // 2
-    predictors = [option.expect(task, flips, largest) for option in options]
+    largest = task.terms.samples // 2
+    predictors = _predictors(task, options, flips, largest)
     if task.objective.radius is None:
         some = Beliefs(beliefs.top[:, ::_EVERY], beliefs.runner_up[:, ::_EVERY])
         return plan_budget(some, predictors, task.objective, budget, largest)
     return _surely_enough(task, beliefs, predictors, budget, largest, task.samples)
+
+
+def _predictors(task: Task, options: list[Option], flips: float, largest: int) -> list[RadiusPredictor]:
+    return [
+        option.method.expected_radius(replace(task.terms, sides=option.sides, flips=flips), largest) for option in options
+    ]  # fmt: skip
 
 
 def _surely_enough(

@@ -6,8 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from recert.noise import Noise
 from recert.planning import Objective
-from recert.planning.prediction import scratch_table
+from recert.planning.tables import fresh_votes_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,12 +29,11 @@ class Yardstick:
     objective: Objective
     samples: int
     alpha: float
-    sigma: float
-    two_sided: bool
+    noise: Noise
+    sides: int
 
     def scores(self, top: Floats, runner_up: Floats) -> Floats:
-        table = scratch_table(self.alpha / (2 if self.two_sided else 1), self.samples)
-        predict = table.two_sided_radius(self.sigma) if self.two_sided else table.radius(self.sigma)
+        predict = fresh_votes_table(self.alpha / self.sides, self.noise, self.samples).radius(self.sides)
         return self.objective.value(predict(top, runner_up, np.array(float(self.samples))))
 
 

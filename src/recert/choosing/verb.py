@@ -72,7 +72,7 @@ def select(
     sources = {
         name: RememberingSource(
             open_source(
-                model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.gaussian, seed=manifest.seed,
+                model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
                 classes=manifest.classes, batch_size=batch_size or manifest.batch_size, device=device,
             )
         )

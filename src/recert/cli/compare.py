@@ -53,13 +53,13 @@ def compare(
     from recert import comparison
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
-    from recert.recertification.methods import METHODS
+    from recert.recertification import available_methods
 
     cache = recert.Cache.open(store)
     known = cache.manifest
-    unknown = [method for method in methods.split(",") if method not in METHODS]
+    unknown = [method for method in methods.split(",") if method not in available_methods()]
     if unknown:
-        raise ValueError(f"expected --methods out of {', '.join(METHODS)}, got {unknown[0]!r}")
+        raise ValueError(f"expected --methods out of {', '.join(available_methods())}, got {unknown[0]!r}")
     least = recert.bounds.smallest_samples_to_certify(
         2 * known.alpha * known.family if alpha is None else alpha, sides=2
     )
@@ -69,7 +69,7 @@ def compare(
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
     if approximation is not None:
-        changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
+        changed = approximated(network, approximation, data, dataset, cache.manifest.noise, cache.manifest.seed)
         network = changed.model
         say(changed.description)
     with drawn_progress() as progress:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from recert.approximations import Approximation
     from recert.data import Dataset
-    from recert.noise import Gaussian
+    from recert.noise import Noise
 
 CALIBRATION_INPUTS = 256
 
@@ -69,7 +69,7 @@ def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dat
 
 
 def approximated(
-    model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Gaussian", seed: int
+    model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Noise", seed: int
 ) -> "Approximation":
     """The changed model; quantisation is calibrated on noisy training inputs where the data has them."""
     from recert.approximations import Calibration, approximate, steps

@@ -81,7 +81,7 @@ def recertify(
     from recert.cli.loading import approximated, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
     from recert.engines import on_engine
-    from recert.recertification.methods import METHODS, most_passes
+    from recert.recertification import Irs, method_named
 
     cache = recert.Cache.open(store)
     dataset = load_inputs(data, split=split, every=every, count=count)
@@ -92,24 +92,25 @@ def recertify(
     network = load_network(model, device=o.home(engine, device), trust=trust)
     name = model
     if approximation is not None:
-        changed = approximated(network, approximation, data, dataset, cache.manifest.gaussian, cache.manifest.seed)
+        changed = approximated(network, approximation, data, dataset, cache.manifest.noise, cache.manifest.seed)
         network, name = changed.model, f"{model}, {approximation}"
         say(changed.description)
     network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
     manifest = cache.manifest
-    if method in METHODS and samples > (most := most_passes(method, manifest.samples)):
+    chosen = Irs(reuse_threshold) if method == Irs.name else method_named(method)
+    if samples > (most := chosen.most_passes(manifest.samples)):
         say(
             f"{samples:,} forward passes were asked for; with {manifest.samples:,} cached votes {method} gives no input more than {most:,}: "
             "for more, use --method scratch-cached, or certify with more votes first"
         )
     with drawn_progress() as progress, on_engine(
-        engine.value, network, dataset.inputs, noise=manifest.gaussian, seed=manifest.seed, classes=manifest.classes,
+        engine.value, network, dataset.inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes,
         batch_size=batch_size or manifest.batch_size, device=device, workers=workers, address=ray_address,
     ) as source:  # fmt: skip
         result = recert.recertify(
-            source, dataset.inputs, cache, samples=samples, alpha=alpha, method=method, plan=plan,
+            source, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value,
-            reuse_threshold=reuse_threshold, looks=looks, batch_size=batch_size, progress=progress,
+            looks=looks, batch_size=batch_size, progress=progress,
         )  # fmt: skip
     if result.settings.model == asdict(cache.manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")

@@ -126,7 +126,7 @@ def _candidate(
 
     known = available_approximations()
     if spec.partition(":")[0] in {usage.partition(":")[0] for usage in known}:
-        changed = approximated(network, spec, data_spec, data, cache.manifest.gaussian, cache.manifest.seed)
+        changed = approximated(network, spec, data_spec, data, cache.manifest.noise, cache.manifest.seed)
         say(f"{spec}: {changed.description}")
         return changed.model
     try:

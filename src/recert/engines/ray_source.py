@@ -13,7 +13,7 @@ from recert.engines.pool import Pool
 from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
 from recert.models.digest import identify
-from recert.noise import Gaussian, Stream, input_digest
+from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, Work
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
@@ -35,7 +35,7 @@ class RaySource:
         model: Model,
         inputs: Any,
         *,
-        noise: Gaussian,
+        noise: Noise,
         seed: int,
         batch_size: int | None = None,
         device: str = "cpu",

@@ -1,6 +1,20 @@
 """Which noise a vote is drawn under, and the counter stream that makes the same bits of it anywhere."""
 
-from recert.noise.families import Gaussian, parse_noise
+from recert.noise.family import Kernels, Noise, checked_noise
+from recert.noise.gaussian import Gaussian
 from recert.noise.keys import Stream, input_digest, noise_key
+from recert.noise.registry import available_noises, noise_with_spec, parse_noise, register_noise
 
-__all__ = ["Gaussian", "Stream", "input_digest", "noise_key", "parse_noise"]
+__all__ = [
+    "Gaussian",
+    "Kernels",
+    "Noise",
+    "Stream",
+    "available_noises",
+    "checked_noise",
+    "input_digest",
+    "noise_key",
+    "noise_with_spec",
+    "parse_noise",
+    "register_noise",
+]

@@ -4,16 +4,19 @@ A sample's noise is a function of (key of its input, sample index, stream, eleme
 32 bits, so normals reach 6.76 standard deviations; the mass beyond is 1.4e-11.
 """
 
+import importlib
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recert.noise import on_cpu, on_torch
-from recert.noise.families import Gaussian
+from recert.noise.family import Noise
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,12 @@ class NoisyRows:
         return NoisyRows(self.rows[chosen], self.samples[chosen], self.streams[chosen])
 
 
-def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: Gaussian) -> Tensor:
+def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: Noise) -> Tensor:
     """Noisy copies of flat float32 inputs (count x size), on the inputs' device: (batch x size)."""
     out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
     if inputs.device.type == "cpu":
-        scale = np.float32(noise.scale)
-        on_cpu.perturb(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, scale, out.numpy())  # type: ignore[no-untyped-call]
+        add_noise, scale = _kernel(noise.kernels.cpu), np.float32(noise.scale)
+        add_noise(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, scale, out.numpy())
         return out
     arrays = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
     rows, key, samples, streams = (torch.from_numpy(array).to(inputs.device) for array in arrays)
@@ -49,12 +52,19 @@ def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: 
 
 
 def perturb_into(
-    out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, noise: Gaussian
+    out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, noise: Noise
 ) -> None:
     """The same straight into a batch on a device, in its type and memory format; nothing is waited for."""
     if out.device.type == "cuda" and importlib.util.find_spec("triton"):
-        from recert.noise import on_cuda
-
-        on_cuda.perturb_into(out, inputs, rows, keys, samples, streams, noise.scale)
+        _kernel(noise.kernels.cuda)(out, inputs, rows, keys, samples, streams, noise.scale)
     else:
-        out.copy_(on_torch.perturb(inputs, rows, keys, samples, streams, noise.scale).reshape(out.shape))
+        noisy = _kernel(noise.kernels.torch)(inputs, rows, keys, samples, streams, noise.scale)
+        out.copy_(noisy.reshape(out.shape))
+
+
+@cache
+def _kernel(name: str) -> Callable[..., Any]:
+    """The function of a "module:function" text. Triton is imported only where a CUDA device asks for it."""
+    module, _, function = name.partition(":")
+    kernel: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return kernel

@@ -3,6 +3,18 @@
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective, parse_plan
 from recert.planning.plan import Beliefs, Choice, best_option, plan_budget
-from recert.planning.prediction import RadiusPredictor
+from recert.planning.selection import Selected, Selection
+from recert.planning.tables import RadiusPredictor
 
-__all__ = ["Beliefs", "Choice", "Objective", "RadiusPredictor", "allocate", "best_option", "parse_plan", "plan_budget"]
+__all__ = [
+    "Beliefs",
+    "Choice",
+    "Objective",
+    "RadiusPredictor",
+    "Selected",
+    "Selection",
+    "allocate",
+    "best_option",
+    "parse_plan",
+    "plan_budget",
+]

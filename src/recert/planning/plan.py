@@ -10,7 +10,8 @@ from scipy.special import gammaincinv
 
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective
-from recert.planning.prediction import RadiusPredictor, passes_grid
+from recert.planning.selection import Selection
+from recert.planning.tables import RadiusPredictor, passes_grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,8 +28,9 @@ class Beliefs:
     runner_up: Floats
 
     @classmethod
-    def from_votes(cls, counts: Ints, classes: Ints) -> Self:
+    def from_votes(cls, selection: Selection) -> Self:
         """Draws from the posterior of (class, runner-up, rest) under Jeffreys' prior, the same for the same counts."""
+        counts, classes = selection.counts, selection.classes
         rows = np.arange(len(counts))
         rivals = counts.copy()
         rivals[rows, classes] = -1
@@ -39,6 +41,10 @@ class Beliefs:
         gammas = gammaincinv(shapes, np.random.default_rng(0).random((1, _DRAWS, 3)))
         shares = gammas / gammas.sum(axis=2, keepdims=True)
         return cls(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]))
+
+    def of(self, rows: Ints) -> "Beliefs":
+        """About some of the inputs."""
+        return Beliefs(self.top[rows], self.runner_up[rows])
 
 
 @dataclass(frozen=True)

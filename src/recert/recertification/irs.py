@@ -1,82 +1,124 @@
 """Incremental randomized smoothing, the paper's method (Algorithms 2 and 3)."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.certificates import Outcome
 from recert.noise import Stream
-from recert.planning import RadiusPredictor
-from recert.planning.prediction import Circumstances, irs_table
-from recert.recertification.draws import Draws
-from recert.recertification.ledger import Ledger
-from recert.recertification.scratch import scratch_draws
-from recert.recertification.task import Task
-from recert.sampling import Drawn
+from recert.planning import RadiusPredictor, Selected
+from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
+from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
+from recert.recertification.scratch import bound_fresh, count_fresh
+from recert.votes import Votes
 
-Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
-def irs_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints) -> list[Draws[Any]]:
-    """The cached bound minus a bound on the disparity; fresh votes where the cached bound is near 1.
+@dataclass(frozen=True)
+class Irs(Method):
+    """The cached bound minus a bound on the disparity; fresh votes where the cached bound is at least `reuse_threshold`.
+
+    The cache's alpha is spent on its bound, the rest of alpha on the disparity. With `form="paper"` the fresh branch runs at
+    the whole alpha; because the choice of branch looks at the cached votes, only an error of alpha + (alpha - cache alpha) is
+    proved. With "exact" it runs at the cache's alpha. One-sided, and every input is given the same unless told.
 
     Whatever the modified model says most often, the claim is about the class that the original was certified for: the
     cached votes bound no other.
     """
-    cache_alpha, zeta_alpha = split_alpha(task)
-    cached_lower = task.base(cache_alpha).top_lower
-    near_one = cached_lower[rows] >= task.reuse_threshold
-    fresh_alpha = task.alpha if task.irs_form == "paper" else cache_alpha
-    return [
-        _transfer(task, ledger, rows[~near_one], passes[~near_one], cached_lower, zeta_alpha),
-        *scratch_draws(replace(task, alpha=fresh_alpha), ledger, rows[near_one], passes[near_one]),
-    ]
+
+    reuse_threshold: float = 0.99
+    form: str = "paper"
+
+    name: ClassVar[str] = "irs"
+    certificates: ClassVar[tuple[str, ...]] = ("one-sided",)
+    usual_plan: ClassVar[str] = "uniform"
+    largest_share: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.form not in ("paper", "exact"):
+            raise ValueError(f"expected the form of irs to be 'paper' or 'exact', got {self.form!r}")
+        if not 0 <= self.reuse_threshold <= 1:
+            raise ValueError(
+                f"expected a reuse_threshold between 0 and 1, got {self.reuse_threshold}; the paper's is 0.99"
+            )
+
+    def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
+        top_votes = int(np.count_nonzero(cached == selected.top))
+        # The one choice that looks at votes that claim: `error` says what is proved for it.
+        if _cached_lower(np.array([top_votes]), terms)[0] >= self.reuse_threshold:
+            return Noises(selected.top, Stream.FRESH, range(passes))
+        return Noises(selected.top, Stream.ESTIMATION, range(passes), top_votes, before=cached[:passes])
+
+    def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
+        if noises.before is None:
+            return count_fresh(noises, votes, terms)
+        # A vote for nobody always disagrees (EstimateZeta).
+        lost = int(np.count_nonzero((votes != noises.before) | (votes >= terms.classes)))
+        return Counts(noises.top_votes, terms.samples, replayed=len(votes), kept=len(votes) - lost, lost=lost)
+
+    def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
+        top_lower = np.zeros(len(counts))
+        fresh = np.array([each.replayed == 0 for each in counts])
+        if fresh.any():
+            alpha = terms.alpha if self.form == "paper" else terms.cache_alpha
+            top_lower[fresh] = bound_fresh([each for each in counts if each.replayed == 0], terms, alpha).top_lower
+        replays = [each for each in counts if each.replayed]
+        if replays:
+            top_lower[~fresh] = _transferred(replays, terms)
+        return Bounds(top_lower)
+
+    def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
+        return _table(terms.circumstances, largest, terms.cache_alpha, self.reuse_threshold).radius(1)
+
+    def alpha_to_skip(self, terms: Terms) -> float:
+        zeta_alpha(terms)  # refuses an alpha that leaves nothing for the disparity
+        return terms.cache_alpha
+
+    def error(self, terms: Terms) -> float:
+        """The paper's fresh branch runs at the whole alpha although the choice of branch looked at the cached votes."""
+        unproved = zeta_alpha(terms) if self.form == "paper" and self.reuse_threshold < 1 else 0.0
+        return terms.alpha + unproved
+
+    def knobs(self, terms: Terms) -> dict[str, Any]:
+        return {"threshold": float(self.reuse_threshold), "form": self.form, "cache alpha": terms.cache_alpha}
 
 
-def _transfer(
-    task: Task, ledger: Ledger, rows: Ints, passes: Ints, cached_lower: NDArray[np.float64], zeta_alpha: float
-) -> Draws[int]:
-    """Theorem 4: top_lower - disparity_upper, by the union bound. A vote for nobody always disagrees (EstimateZeta)."""
-    ledger.replayed[rows], ledger.samples[rows] = passes, task.cached_samples
-    ledger.top_votes[rows] = task.estimation[rows, task.classes[rows]]
-
-    def enter(i: int, drawn: Drawn) -> int:
-        row = int(rows[i])
-        ledger.spend(row, drawn)
-        cached = task.cached_votes(row)[: len(drawn.votes)]
-        ledger.lost[row] = np.count_nonzero((drawn.votes != cached) | (drawn.votes >= task.source.classes))
-        ledger.kept[row] = passes[i] - ledger.lost[row]
-        return row
-
-    def bound(block: list[int]) -> None:
-        disparity_upper = bounds.clopper_pearson_upper(ledger.lost[block], ledger.replayed[block], zeta_alpha)
-        top_lower = np.maximum(np.nextafter(cached_lower[block] - disparity_upper, -1.0), 0.0)
-        ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
-
-    return Draws(rows, Stream.ESTIMATION, [range(m) for m in passes], enter, bound)
-
-
-def split_alpha(task: Task) -> tuple[float, float]:
-    """alpha for the cached bound, and alpha_zeta for the disparity: what is left of the total."""
-    cache_alpha = task.cache.manifest.alpha
-    if task.alpha <= cache_alpha:
+def zeta_alpha(terms: Terms) -> float:
+    """The error that is left for the disparity when the cached bound has spent the cache's."""
+    if terms.alpha <= terms.cache_alpha:
         raise ValueError(
-            f"expected alpha above {cache_alpha:g}, which the cached bound spends already, got {task.alpha:g} for each claim "
-            f"(after a family or planned looks have divided it); a usual value is {2 * cache_alpha:g}"
+            f"expected alpha above {terms.cache_alpha:g}, which the cached bound spends already, got {terms.alpha:g} for each claim "
+            f"(after a family or planned looks have divided it); a usual value is {2 * terms.cache_alpha:g}"
         )
-    return cache_alpha, task.alpha - cache_alpha
+    return terms.alpha - terms.cache_alpha
 
 
-def proved_error(task: Task) -> float:
-    """The paper's fresh branch runs at the whole alpha although the choice of branch looked at the cached votes."""
-    unproved = split_alpha(task)[1] if task.irs_form == "paper" and task.reuse_threshold < 1 else 0.0
-    return task.alpha + unproved
+def _cached_lower(top_votes: NDArray[np.int64], terms: Terms) -> Floats:
+    return np.asarray(bounds.clopper_pearson_lower(top_votes, terms.samples, terms.cache_alpha))
 
 
-def irs_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
-    """The radius that irs is expected to reach."""
-    given = Circumstances(task.cached_samples, task.alpha, flips)
-    return irs_table(given, largest, split_alpha(task)[0], task.reuse_threshold).radius(task.sigma)
+def _transferred(counts: Sequence[Counts], terms: Terms) -> Floats:
+    """Theorem 4: top_lower - disparity_upper, by the union bound."""
+    top_votes, lost, replayed = np.array([(each.top_votes, each.lost, each.replayed) for each in counts]).T
+    disparity_upper = bounds.clopper_pearson_upper(lost, replayed, zeta_alpha(terms))
+    return np.asarray(np.maximum(np.nextafter(_cached_lower(top_votes, terms) - disparity_upper, -1.0), 0.0))
+
+
+@lru_cache(maxsize=32)
+def _table(given: Circumstances, largest: int, cache_alpha: float, reuse_threshold: float) -> Table:
+    """The paper's bound after m replays or fresh draws."""
+    p, m = mesh(largest)
+    cached = bounds.clopper_pearson_lower(np.round(p * given.samples), given.samples, cache_alpha)
+    fresh = bounds.clopper_pearson_lower(np.round(p * m), m, given.alpha)
+    rate = 2 * given.flips * p * (1 - p)
+
+    def bound(lost: Floats) -> Floats:
+        moved = cached - bounds.clopper_pearson_upper(lost, m, given.alpha - cache_alpha)
+        return np.asarray(np.where(cached < reuse_threshold, moved, fresh))
+
+    return table_at_expected_flips(given, m[0], bound, m * rate)

@@ -2,102 +2,85 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from recert import bounds
-from recert.certificates import Outcome
-from recert.noise import Stream
-from recert.planning import RadiusPredictor
-from recert.planning.prediction import Circumstances, joint_table, joint_unsplit_table, safe_count
-from recert.recertification.draws import Draws
-from recert.recertification.ledger import Ledger
-from recert.recertification.task import Task
-from recert.sampling import Drawn
-from recert.votes import Votes, first_places, merged
+from recert.planning import RadiusPredictor, Selected
+from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, mesh, safe_count, scaled
+from recert.recertification.method import Terms
+from recert.recertification.questions import Question, first_of_both, seen_and_unseen_rivals
+from recert.recertification.replays import EventCounts, ReplayMethod
+from recert.votes import Votes, count_votes
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Counts = tuple[int, int, int, int, int]
-"""Votes for the event, replays that lost it and their number, replays that gained it and theirs."""
-
-
-def joint_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
-    """Replay so many noises on which f voted for the class and so many on which it did not, both fixed beforehand."""
-    questions = [
-        [_Question.about_class(task, r, m, flips)] for r, m in zip(rows.tolist(), passes.tolist(), strict=True)
-    ]
-    return _draws(task, ledger, rows, questions, task.alpha)
-
-
-def joint_two_sided_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, flips: float) -> list[Draws[Any]]:
-    """The same for the class and, turned round, for every rival; alpha is spent half on each (see series)."""
-    questions = []
-    seen_by_any = (task.selection > 0) | (task.estimation > 0)
-    for row, m in zip(rows.tolist(), passes.tolist(), strict=True):
-        seen, c = seen_by_any[row], int(task.classes[row])
-        rivals = [int(b) for b in np.flatnonzero(seen) if b != c]
-        unseen = [int(b) for b in np.flatnonzero(~seen) if b != c]
-        asked = [_Question.about_class(task, row, m, flips, two_sided=True)]
-        asked += [_Question.about_rival(task, row, m, (b,)) for b in rivals]
-        questions.append([*asked, *([_Question.about_rival(task, row, m, tuple(unseen))] if unseen else [])])
-    return _draws(task, ledger, rows, questions, task.alpha / 2)
 
 
 @dataclass(frozen=True)
-class _Question:
-    """A bound on P(f^p votes c), or on P(f^p does not vote b): which noises it is about, and how many it replays.
+class Joint(ReplayMethod):
+    """Replays so many noises on which f voted for the class and so many on which it did not, both fixed beforehand."""
 
-    Rivals that f never voted for have the same noises.
-    """
+    name: ClassVar[str] = "joint"
 
-    rivals: tuple[int, ...]
-    top: int
-    votes: int
-    """Cached votes for the event."""
-    replayed: int
-    replayed_other: int
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(
+            bounds.joint_lower(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha)
+        )
 
-    @classmethod
-    def about_class(cls, task: Task, row: int, passes: int, flips: float, *, two_sided: bool = False) -> "_Question":
-        c = int(task.classes[row])
-        seen, selected = int(task.selection[row, c]), task.selected[row]
-        share, safe = (seen + 0.5) / (selected + 1.0), _safe_count(selected - seen, selected, task.cached_samples)
-        if two_sided:  # noises as they come, since other questions share them
-            return cls((), c, int(task.estimation[row, c]), int(share * passes), int(min((1 - share) * passes, safe)))
-        given = Circumstances(task.cached_samples, task.alpha, flips)
-        table = joint_table(given, task.cached_samples, task.cache.manifest.selection_samples)
-        other = int(min(float(table.other_share(np.array(share), np.array(float(passes)))) * passes, safe))
-        return cls((), c, int(task.estimation[row, c]), passes - other, other)
+    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
+        counts = count_votes(cached, terms.classes)
+        event, votes = cached == selected.top, int(counts[selected.top])
+        if terms.sides == 1:
+            return _all_or_none([_question(None, event, votes, _best_split(selected, passes, terms))])
+        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
+        asked = [_question(None, event, votes, _as_they_come(selected, None, passes, terms))]
+        for sharing in [*((b,) for b in rivals), *([unseen] if unseen else [])]:
+            b = sharing[0]
+            replays = _as_they_come(selected, b, passes, terms)
+            asked.append(_question(sharing, cached != b, len(cached) - int(counts[b]), replays))
+        return _all_or_none(asked)
 
-    @classmethod
-    def about_rival(cls, task: Task, row: int, passes: int, rivals: tuple[int, ...]) -> "_Question":
-        seen, selected = int(task.selection[row, rivals[0]]), task.selected[row]
-        share, safe = (seen + 0.5) / (selected + 1.0), _safe_count(seen, selected, task.cached_samples)
-        shunned = task.cached_samples - int(task.estimation[row, rivals[0]])
-        replayed, other = int((1 - share) * passes), int(min(share * passes, safe))
-        return cls(rivals, int(task.classes[row]), shunned, replayed, other)
+    def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
+        if terms.sides == 1:
+            return split_table(terms.circumstances, largest, terms.selection_samples).bound.radius(1)
+        return unsplit_table(terms.circumstances, largest, terms.selection_samples).radius(2)
 
-    def noises(self, votes: Votes) -> tuple[Ints, Ints] | None:
-        """The first noises of both kinds, or None if there are too few."""
-        if self.votes < self.replayed or len(votes) - self.votes < self.replayed_other:
-            return None
-        event = votes != self.rivals[0] if self.rivals else votes == self.top
-        looked = 2 * (self.replayed + self.replayed_other)
-        return first_places(event, self.replayed, looked), first_places(~event, self.replayed_other, looked)
 
-    def changes(self, of_event: Votes, of_other: Votes) -> list[tuple[int, int]]:
-        """Replays that lost the event, and that gained it; for rivals that share noises, every pair that occurs.
+def _question(
+    rivals: tuple[int, ...] | None, event: NDArray[np.bool_], votes: int, replays: tuple[int, int]
+) -> Question | None:
+    """None if there are too few noises of a kind: numbers of replays must not depend on the votes that claim."""
+    if votes < replays[0] or len(event) - votes < replays[1]:
+        return None
+    return Question(rivals, votes, *first_of_both(event, *replays))
 
-        All are bounded, since the joint bound need not fall as losses grow.
-        """
-        if not self.rivals:
-            return [(int(np.count_nonzero(of_event != self.top)), int(np.count_nonzero(of_other == self.top)))]
-        taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
-        gained = int(np.count_nonzero(of_other != self.rivals[0]))
-        return [(int(lost), gained) for lost in np.unique(taken_up)]
+
+def _all_or_none(asked: list[Question | None]) -> tuple[Question, ...] | None:
+    questions = tuple(question for question in asked if question is not None)
+    return questions if len(questions) == len(asked) else None
+
+
+def _best_split(selected: Selected, passes: int, terms: Terms) -> tuple[int, int]:
+    """Replays of both kinds for the class alone, split as the plan's table finds best."""
+    share = selected.share(selected.top)
+    table = split_table(terms.circumstances, terms.samples, terms.selection_samples)
+    safe = _safe_count(selected.total - int(selected.votes[selected.top]), selected.total, terms.samples)
+    other = int(min(float(table.other_share(np.array(share), np.array(float(passes)))) * passes, safe))
+    return passes - other, other
+
+
+def _as_they_come(selected: Selected, rival: int | None, passes: int, terms: Terms) -> tuple[int, int]:
+    """Replays of both kinds as noises come, since all questions about an input share them."""
+    label = selected.top if rival is None else rival
+    seen, share = int(selected.votes[label]), selected.share(label)
+    if rival is None:
+        return int(share * passes), int(
+            min((1 - share) * passes, _safe_count(selected.total - seen, selected.total, terms.samples))
+        )
+    return int((1 - share) * passes), int(min(share * passes, _safe_count(seen, selected.total, terms.samples)))
 
 
 @lru_cache(maxsize=4096)
@@ -106,71 +89,37 @@ def _safe_count(seen: int, selected: int, samples: int) -> float:
     return float(safe_count(seen, selected, samples))
 
 
-def _draws(task: Task, ledger: Ledger, rows: Ints, questions: list[list[_Question]], alpha: float) -> list[Draws[Any]]:
-    """Want the union of all questions' noises once, count changes, and bound the questions of many rows in one call."""
-    asked = (_Asked.of(task, row, about) for row, about in zip(rows.tolist(), questions, strict=True))
-    possible = [each for each in asked if each is not None]
-
-    def enter(i: int, drawn: Drawn) -> tuple[int, list[Counts]]:
-        row, union, counts = possible[i].row, possible[i].union, possible[i].counts(drawn.votes)
-        ledger.spend(row, drawn)
-        _enter(ledger, row, counts[0], len(union), task.cached_samples)
-        return row, counts
-
-    def bound(block: list[tuple[int, list[Counts]]]) -> None:
-        k, lost, m1, gained, m0 = np.array([each for _, counts in block for each in counts]).T
-        lower = np.atleast_1d(bounds.joint_lower(k, task.cached_samples, lost, m1, gained, m0, alpha))
-        ends = np.cumsum([len(counts) for _, counts in block])[:-1]
-        for (row, _), mine in zip(block, np.split(lower, ends), strict=True):
-            rival = np.array([np.nextafter(1 - mine[1:].min(), 2.0)]) if len(mine) > 1 else None
-            ledger.claim(np.array([row]), mine[:1], rival, Outcome.TRANSFER_TOO_WEAK)
-
-    able = np.array([each.row for each in possible], dtype=np.int64)
-    return [Draws(able, Stream.ESTIMATION, [each.union for each in possible], enter, bound)]
+@lru_cache(maxsize=32)
+def split_table(given: Circumstances, largest: int, selected: int) -> SplitTable:
+    """About the joint bound after m replays, each split tried, given how many selection votes there are."""
+    p, m = mesh(largest)
+    most = safe_count((1 - p) * selected, selected, given.samples)
+    tried = np.stack([_statistic(given, p, m, np.minimum(share * m, most)) for share in OTHER_SHARES])
+    table = Table(given.noise, m[0], scaled(tried.max(axis=0), given.noise))
+    return SplitTable(table, OTHER_SHARES[tried.argmax(axis=0)])
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """All questions about one input, the noises of each, and their union, which is drawn once."""
-
-    row: int
-    questions: list[_Question]
-    noises: list[tuple[Ints, Ints]]
-    union: Ints
-
-    @classmethod
-    def of(cls, task: Task, row: int, questions: list[_Question]) -> "_Asked | None":
-        """None if the cache has too few noises for a question."""
-        votes = task.cached_votes(row)
-        noises = [pair for question in questions if (pair := question.noises(votes)) is not None]
-        if len(noises) < len(questions):
-            return None
-        return cls(row, questions, noises, merged([part for pair in noises for part in pair]))
-
-    def counts(self, votes: Votes) -> list[Counts]:
-        """What each question is bounded with, that about the class first."""
-        counts: list[Counts] = []
-        for question, places in zip(self.questions, self.noises, strict=True):
-            event, other = (votes[np.searchsorted(self.union, part)] for part in places)
-            changes = question.changes(event, other)
-            counts += [(question.votes, lost, len(event), gained, len(other)) for lost, gained in changes]
-        return counts
+@lru_cache(maxsize=32)
+def unsplit_table(given: Circumstances, largest: int, selected: int) -> Table:
+    """About the joint bound after m replays as they come."""
+    p, m = mesh(largest)
+    other = np.minimum((1 - p) * m, safe_count((1 - p) * selected, selected, given.samples))
+    return Table(given.noise, m[0], scaled(_statistic(given, p, m, other), given.noise))
 
 
-def _enter(ledger: Ledger, row: int, of_class: Counts, replayed: int, samples: int) -> None:
-    ledger.top_votes[row], ledger.lost[row], about, ledger.gained[row], _ = of_class
-    ledger.kept[row], ledger.replayed[row], ledger.samples[row] = about - ledger.lost[row], replayed, samples
+def _statistic(given: Circumstances, p: Floats, m: Floats, other: Floats) -> Floats:
+    """The statistic by which the joint bound orders outcomes, at the expected counts (`bounds.joint`): it is close to it."""
+    top, some = m - other, np.maximum(other, 1.0)
+    x, y = np.clip(given.flips * (1 - p), 0, 1), np.where(other >= 1, np.clip(given.flips * p, 0, 1), 0.0)
+    of_votes, of_lost = _half_width(p, given.samples, given.alpha), _half_width(1 - x, top, given.alpha)
+    of_gained = np.where(other >= 1, _half_width(y, some, given.alpha), 0.0)
+    spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)
+    return np.where(x + of_lost > 0.5, 0.0, p * (1 - x) + (1 - p) * y - spread)
 
 
-def joint_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
-    """The radius that joint is expected to reach."""
-    selected = task.cache.manifest.selection_samples
-    given = Circumstances(task.cached_samples, task.alpha, flips)
-    return joint_table(given, largest, selected).bound.radius(task.sigma)
-
-
-def joint_two_sided_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
-    """The same with the runner-up."""
-    selected = task.cache.manifest.selection_samples
-    given = Circumstances(task.cached_samples, task.alpha / 2, flips)
-    return joint_unsplit_table(given, largest, selected).two_sided_radius(task.sigma)
+def _half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
+    """Clopper-Pearson's half-width from below, continued to counts that are not whole."""
+    successes = share * trials
+    return np.asarray(
+        share - np.where(successes > 0, betaincinv(np.maximum(successes, 1e-3), trials - successes + 1, alpha), 0.0)
+    )

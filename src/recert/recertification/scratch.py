@@ -1,62 +1,90 @@
-"""Baselines that draw fresh votes of the modified model."""
+"""Fresh votes of the modified model bound the class, as if there were no cache: the baselines, and a choice for auto."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.certificates import Claims, Outcome, claim_one_sided, claim_two_sided
+from recert.certificates import Outcome, claim_one_sided, claim_two_sided
 from recert.noise import Stream
-from recert.planning import RadiusPredictor
-from recert.planning.prediction import scratch_table
-from recert.recertification.draws import Draws
-from recert.recertification.ledger import Ledger
-from recert.recertification.task import Task
-from recert.sampling import Drawn
+from recert.planning import RadiusPredictor, Selected
+from recert.planning.tables import fresh_votes_table
+from recert.recertification.method import Bounds, Counts, Method, Noises, Option, Terms
+from recert.votes import Votes, count_votes
 
 Ints = NDArray[np.int64]
 
 
-def select_anew(task: Task, ledger: Ledger, rows: Ints) -> None:
-    """Cohen's first step: the modified model's own selection votes choose the class, and are charged."""
-    works = task.works(rows, Stream.SELECTION, [range(task.selection_samples)] * len(rows))
-    for row, drawn in zip(rows, task.draw(works), strict=True):
-        ledger.spend(row, drawn)
-        ledger.classes[row] = drawn.counts.argmax()
+@dataclass(frozen=True)
+class ScratchCached(Method):
+    """A baseline that is given the cached class and skips what the original abstained on."""
+
+    name: ClassVar[str] = "scratch-cached"
+    usual_plan: ClassVar[str] = "uniform"
+    largest_share: ClassVar[float] = np.inf
+    baseline: ClassVar[bool] = True
+    streams: ClassVar[frozenset[Stream]] = frozenset({Stream.FRESH})
+    stream: ClassVar[Stream] = Stream.FRESH
+    """Noises on which the votes are drawn."""
+
+    def options(self, certificate: str) -> tuple[Option, ...]:
+        return (Option(self, 2 if certificate == "two-sided" else 1),)
+
+    def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
+        return Noises(selected.top, self.stream, range(passes))
+
+    def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
+        return count_fresh(noises, votes, terms)
+
+    def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
+        return bound_fresh(counts, terms, terms.alpha)
+
+    def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
+        return fresh_votes_table(terms.alpha / terms.sides, terms.noise, largest).radius(terms.sides)
 
 
-def scratch_draws(
-    task: Task, ledger: Ledger, rows: Ints, passes: Ints, stream: Stream = Stream.FRESH
-) -> list[Draws[Any]]:
-    """The model's own votes bound the class in the ledger, as if there were no cache."""
-    ledger.samples[rows] = passes
+@dataclass(frozen=True)
+class Scratch(ScratchCached):
+    """Cohen's baseline: ignores the cache; its own selection votes choose the class of every input, and are charged."""
 
-    def enter(i: int, drawn: Drawn) -> tuple[int, Ints]:
-        row = int(rows[i])
-        ledger.spend(row, drawn)
-        ledger.top_votes[row] = drawn.counts[ledger.classes[row]]
-        return row, drawn.counts
+    selection_samples: int = 100
 
-    def bound(block: list[tuple[int, Ints]]) -> None:
-        here = np.array([row for row, _ in block])
-        claims = _claims(task, ledger.classes[here], np.stack([votes for _, votes in block]), ledger.samples[here])
-        otherwise = Outcome.RUNNER_UP_TOO_CLOSE if task.two_sided else Outcome.NO_MAJORITY
-        ledger.claim(here, claims.top_lower, claims.runner_up_upper, otherwise)
+    name: ClassVar[str] = "scratch"
 
-    return [Draws(rows, stream, [range(m) for m in passes], enter, bound)]
+    def votes_to_choose(self) -> int:
+        return int(self.selection_samples)
+
+    def knobs(self, terms: Terms) -> dict[str, Any]:
+        return {"selection samples": int(self.selection_samples)}
 
 
-def _claims(task: Task, classes: Ints, counts: Ints, samples: Ints) -> Claims:
-    here = np.arange(len(classes)), classes
-    if not task.two_sided:
-        return claim_one_sided(classes, counts[here], samples, task.alpha, task.sigma)
-    rivals = counts.copy()
-    rivals[here] = 0
-    return claim_two_sided(classes, counts[here], rivals.max(axis=1), samples, task.alpha, task.sigma)
+@dataclass(frozen=True)
+class OwnVotes(ScratchCached):
+    """Fresh votes on the first cached noises: whatever the original says there, nothing of it is used."""
+
+    name: ClassVar[str] = "scratch"
+    streams: ClassVar[frozenset[Stream]] = frozenset({Stream.ESTIMATION})
+    stream: ClassVar[Stream] = Stream.ESTIMATION
 
 
-def scratch_radius(task: Task, flips: float, largest: int) -> RadiusPredictor:
-    """The radius that fresh votes are expected to reach; flips do not matter to them."""
-    if task.two_sided:
-        return scratch_table(task.alpha / 2, largest).two_sided_radius(task.sigma)
-    return scratch_table(task.alpha, largest).radius(task.sigma)
+def count_fresh(noises: Noises, votes: Votes, terms: Terms) -> Counts:
+    """Votes for the class, and for the largest rival."""
+    counts = count_votes(votes, terms.classes)
+    top_votes = int(counts[noises.top])
+    counts[noises.top] = 0
+    abstention = Outcome.RUNNER_UP_TOO_CLOSE if terms.sides == 2 else Outcome.NO_MAJORITY
+    return Counts(top_votes, len(votes), arguments=((top_votes, int(counts.max())),), abstention=abstention)
+
+
+def bound_fresh(counts: Sequence[Counts], terms: Terms, alpha: float) -> Bounds:
+    """Clopper-Pearson, as in certifying from scratch."""
+    top_votes, rival_votes = np.array([each.arguments[0] for each in counts]).T
+    samples = np.array([each.samples for each in counts])
+    classes = np.zeros_like(samples)  # bounds do not depend on which class it is
+    if terms.sides == 1:
+        claims = claim_one_sided(classes, top_votes, samples, alpha, terms.noise)
+    else:
+        claims = claim_two_sided(classes, top_votes, rival_votes, samples, alpha, terms.noise)
+    return Bounds(claims.top_lower, claims.runner_up_upper)

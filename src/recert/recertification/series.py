@@ -1,147 +1,110 @@
 """Two components in series: P(f^p votes c) >= P(f votes c) * P(f^p votes c | f votes c). Ours."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.certificates import Outcome
-from recert.noise import Stream
-from recert.planning import RadiusPredictor
-from recert.planning.prediction import Circumstances, series_table
-from recert.recertification.draws import Draws
-from recert.recertification.ledger import Ledger
-from recert.recertification.task import Task
-from recert.sampling import Drawn
-from recert.votes import Votes, count_votes, first_places, merged
+from recert.planning import RadiusPredictor, Selected
+from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
+from recert.recertification.method import Terms
+from recert.recertification.questions import Question, seen_and_unseen_rivals
+from recert.recertification.replays import EventCounts, ReplayMethod
+from recert.votes import Votes, count_votes, first_places
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_Asked = tuple[tuple[int, ...] | None, NDArray[np.bool_], int, int]
+"""A question to be: rivals, on which cached noises the event holds, on how many, and how many of these to replay."""
 
-SERIES, FEW_FLIPS = "series_lower", "few_flips_lower"
-"""Two bounds of the same counts, by their names in `bounds`: they order outcomes differently."""
 
-
-def series_draws(task: Task, ledger: Ledger, rows: Ints, passes: Ints, bound_name: str = SERIES) -> list[Draws[Any]]:
-    """Replay only cached noises on which f voted for the class; Buehler's bound on the product spends alpha once.
+@dataclass(frozen=True)
+class Series(ReplayMethod):
+    """Replays only cached noises on which f voted for the class; Buehler's bound on the product spends alpha once.
 
     Valid because the number of replays does not depend on the estimation votes of the input: then the votes kept, given
     that f voted for the class, are independent of how often it did. Fewer cached votes than replays: no claim.
     """
-    top_votes = task.estimation[rows, task.classes[rows]]
-    enough = top_votes >= passes
-    rows, passes, top_votes = rows[enough], passes[enough], top_votes[enough]
-    noises = [
-        first_places(task.cached_votes(row) == task.classes[row], m, 2 * m) for row, m in zip(rows, passes, strict=True)
-    ]
-    ledger.replayed[rows], ledger.top_votes[rows], ledger.samples[rows] = passes, top_votes, task.cached_samples
 
-    def enter(i: int, drawn: Drawn) -> int:
-        row = int(rows[i])
-        ledger.spend(row, drawn)
-        ledger.kept[row] = drawn.counts[task.classes[row]]
-        ledger.lost[row] = passes[i] - ledger.kept[row]
-        return row
+    name: ClassVar[str] = "series"
+    flips_to_expect: ClassVar[int] = 1
+    """How many times the flips of other inputs the plan counts on."""
 
-    def bound(block: list[int]) -> None:
-        kept, replayed = ledger.kept[block], ledger.replayed[block]
-        top_lower = getattr(bounds, bound_name)(
-            ledger.top_votes[block], task.cached_samples, kept, replayed, task.alpha
-        )
-        ledger.claim(np.array(block), top_lower, None, Outcome.TRANSFER_TOO_WEAK)
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(bounds.series_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
-    return [Draws(rows, Stream.ESTIMATION, noises, enter, bound)]
+    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
+        if terms.sides == 1:
+            event = cached == selected.top
+            return _questions([(None, event, int(np.count_nonzero(event)), passes)], passes)
+        counts = count_votes(cached, terms.classes)
+        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
+        of_class = selected.share(selected.top)
+        asked: list[_Asked] = [
+            (None, cached == selected.top, int(counts[selected.top]), _replays(of_class, passes)),
+            *(
+                ((b,), cached != b, len(cached) - int(counts[b]), _replays(1 - selected.share(b), passes))
+                for b in rivals
+            ),
+        ]
+        # All noises are of the kind "not b" for a rival that f never voted for. Asked even where there is none.
+        of_unseen = 0.5 / (selected.total + 1.0)
+        asked.append((unseen, np.ones(len(cached), dtype=bool), len(cached), _replays(1 - of_unseen, passes)))
+        return _questions(asked, passes)
 
+    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The most losses of rivals that share a question: the bound falls as losses grow."""
+        return changes[-1:]
 
-def series_two_sided_draws(
-    task: Task, ledger: Ledger, rows: Ints, passes: Ints, bound_name: str = SERIES
-) -> list[Draws[Any]]:
-    """The same for the class, and for every rival b turned round: f^p shuns b where f shuns it (Theorem 2 in full).
+    def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
+        table = bound_table(self, terms.circumstances, largest)
+        if terms.sides == 1:
+            return table.radius(1)
 
-    alpha is spent half on the class and half on the rival that is most probable under f^p: it is one fixed class, and the
-    largest of all upper bounds is at least its own. The replays of all bounds overlap; their union is drawn once.
-    """
-    wanted = (_Replay.of(task, row, m) for row, m in zip(rows, passes, strict=True))
-    replays = [replay for replay in wanted if replay is not None]
-    rows = np.array([replay.row for replay in replays], dtype=np.int64)
-    n = task.cached_samples
+        def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
+            # Of m noises, the class has p m and a rival is not voted for on (1 - q) m.
+            top = table.on_scale(p, m * p)
+            return terms.noise.planned_radius(top, np.maximum(table.on_scale(1 - q, m * (1 - q)), top))
 
-    def enter(i: int, drawn: Drawn) -> tuple[_Replay, Ints]:
-        replay = replays[i]
-        row, kept = replay.row, replay.kept(drawn.votes, task.source.classes)
-        ledger.spend(row, drawn)
-        ledger.kept[row], ledger.lost[row] = kept[0], replay.wanted[0] - kept[0]
-        ledger.replayed[row], ledger.top_votes[row], ledger.samples[row] = len(replay.union), replay.heads[0], n
-        return replay, kept
-
-    def bound(block: list[tuple[_Replay, Ints]]) -> None:
-        # One call for all rows and rivals: equal counts are bounded once, and threads share the rest.
-        heads, wanted = (np.concatenate([getattr(replay, name) for replay, _ in block]) for name in ("heads", "wanted"))
-        lower = getattr(bounds, bound_name)(
-            heads, n, np.concatenate([kept for _, kept in block]), wanted, task.alpha / 2
-        )
-        ends = np.cumsum([len(kept) for _, kept in block])[:-1]
-        for (replay, _), mine in zip(block, np.split(lower, ends), strict=True):
-            rival = np.nextafter(1 - mine[1:].min(), 2.0)
-            ledger.claim(np.array([replay.row]), mine[:1], np.array([rival]), Outcome.TRANSFER_TOO_WEAK)
-
-    return [Draws(rows, Stream.ESTIMATION, [replay.union for replay in replays], enter, bound)]
+        return predicted
 
 
 @dataclass(frozen=True)
-class _Replay:
-    """The noises of one input that its bounds are about: the class first, then its rivals, then all unseen rivals at once."""
+class FewFlips(Series):
+    """The same counts with another order of outcomes: a larger bound as long as hardly any replay flips."""
 
-    row: int
-    rivals: Ints
-    heads: Ints
-    """Votes of f for the class, and votes of f that shun each rival."""
-    wanted: Ints
-    members: list[Ints]
-    """For each bound the places of its replays in the union."""
-    union: Ints
-    top: int
+    name: ClassVar[str] = "few-flips"
+    # The bound falls steeply with each flip, and flips differ between inputs: it must pay even with twice as many.
+    flips_to_expect: ClassVar[int] = 2
 
-    @classmethod
-    def of(cls, task: Task, row: int, passes: int) -> "_Replay | None":
-        """None if the cache has too few noises for a bound."""
-        votes, selection, estimation = task.cached_votes(row), task.selection[row], task.estimation[row]
-        c = int(task.classes[row])
-        rivals = np.flatnonzero((selection > 0) | (estimation > 0))
-        rivals = rivals[rivals != c]
-        share = (selection + 0.5) / (selection.sum() + 1.0)
-        about = np.concatenate([[share[c]], 1 - share[rivals], [1 - 0.5 / (selection.sum() + 1.0)]])
-        wanted = np.maximum(1, np.floor(about * passes)).astype(np.int64)
-        heads = np.concatenate([[estimation[c]], len(votes) - estimation[rivals], [len(votes)]])
-        if (heads < wanted).any():
-            return None
-        noises = [votes == c, *(votes != b for b in rivals), np.ones(len(votes), dtype=bool)]
-        chosen = [first_places(here, m, 2 * passes) for here, m in zip(noises, wanted, strict=True)]
-        union = merged(chosen)
-        return cls(row, rivals, heads, wanted, [np.searchsorted(union, places) for places in chosen], union, c)
-
-    def kept(self, votes: Votes, classes: int) -> Ints:
-        """Replays that stay as they were. A vote for nobody is lost by the class, but shuns every rival."""
-        top = np.count_nonzero(votes[self.members[0]] == self.top)
-        shunned = [np.count_nonzero(votes[m] != b) for m, b in zip(self.members[1:-1], self.rivals, strict=True)]
-        anywhere = count_votes(votes[self.members[-1]], classes)
-        anywhere[[self.top, *self.rivals]] = 0
-        return np.array([top, *shunned, self.wanted[-1] - anywhere.max()], dtype=np.int64)
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(bounds.few_flips_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
 
-def series_radius(task: Task, flips: float, largest: int, bound_name: str = SERIES) -> RadiusPredictor:
-    """The radius that series is expected to reach."""
-    return series_table(Circumstances(task.cached_samples, task.alpha, flips), largest, bound_name).radius(task.sigma)
+def _replays(share: float, passes: int) -> int:
+    """Of so many noises as they come, how many may be expected to be of a kind; at least one."""
+    return max(1, int(np.floor(share * passes)))
 
 
-def series_two_sided_radius(task: Task, flips: float, largest: int, bound_name: str = SERIES) -> RadiusPredictor:
-    """The same with the runner-up. Of m noises, the class has p m and a rival is shunned on (1 - q) m."""
-    half = series_table(Circumstances(task.cached_samples, task.alpha / 2, flips), largest, bound_name)
+def _questions(asked: list[_Asked], passes: int) -> tuple[Question, ...] | None:
+    """None if any has too few noises."""
+    if any(votes < replays for _, _, votes, replays in asked):
+        return None
+    none = np.zeros(0, dtype=np.int64)
+    return tuple(
+        Question(rivals, votes, first_places(event, replays, 2 * passes), none) for rivals, event, votes, replays in asked
+    )  # fmt: skip
 
-    def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-        top = half.quantile(p, m * p)
-        return task.sigma / 2 * np.maximum(top + np.maximum(half.quantile(1 - q, m * (1 - q)), top), 0.0)
 
-    return predicted
+@lru_cache(maxsize=64)
+def bound_table(method: Series, given: Circumstances, largest: int) -> Table:
+    """The bound after m replays of noises on which f voted for the class."""
+    p, m = mesh(largest)
+    votes, none = np.round(p * given.samples), np.zeros_like(m)
+
+    def bound(lost: Floats) -> Floats:
+        return method.lower_bound(EventCounts(votes, lost, m, none, none), given.samples, given.alpha)
+
+    return table_at_expected_flips(given, m[0], bound, method.flips_to_expect * m * given.flips * (1 - p))

@@ -1,7 +1,7 @@
-"""What every method of re-certification is given."""
+"""What a re-certification is about: a modified model, a cache, a method, a budget."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
-from recert.planning import Beliefs, Objective
-from recert.recertification.background import Background
+from recert.planning import Beliefs, Objective, Selection
+from recert.recertification.method import Option, Strategy, Terms
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
-from recert.votes import Votes
+from recert.votes import SelectionCounts, Votes
 
 Ints = NDArray[np.int64]
 
@@ -31,76 +31,73 @@ class Task:
     source: VoteSource
     positions: Ints
     cache: Cache
+    method: Strategy
     samples: int
+    """Forward passes for each input, in the mean."""
     alpha: float
-    certificate: str = "one-sided"
-    objective: Objective | None = None
-    selection_samples: int = 100
-    reuse_threshold: float = 0.99
-    irs_form: str = "paper"
+    certificate: str
+    objective: Objective | None
+    """What the budget is shared out for; None if every input is given the same."""
     family: int = 1
     progress: ProgressCallback | None = None
-    background: Background = field(default_factory=Background)
 
     @classmethod
-    def of(cls, source: VoteSource, cache: Cache, **settings: Any) -> Self:
+    def of(cls, source: VoteSource, cache: Cache, method: Strategy, **settings: Any) -> Self:
         """For the inputs of a source, equal ones once."""
         first: dict[str, int] = {}
         for position, digest in enumerate(source.digests):
             first.setdefault(digest, position)
-        return cls(source, np.array(list(first.values())), cache.about(list(first)), **settings)
-
-    @property
-    def sigma(self) -> float:
-        return self.cache.manifest.gaussian.scale
-
-    @property
-    def cached_samples(self) -> int:
-        return self.cache.manifest.samples
-
-    @property
-    def two_sided(self) -> bool:
-        return self.certificate == "two-sided"
+        return cls(source, np.array(list(first.values())), cache.about(list(first)), method, **settings)
 
     @cached_property
-    def selection(self) -> Ints:
-        """Selection votes of the original: rows x classes. They make every choice."""
-        return self.cache.counts(Stream.SELECTION)
+    def terms(self) -> Terms:
+        m = self.cache.manifest
+        return Terms(m.samples, m.selection_samples, self.source.classes, m.noise, self.alpha, m.alpha)
+
+    @property
+    def question(self) -> dict[str, Any]:
+        """By what one look at a cache is told from another: settings of the claim, but the budget."""
+        return {
+            "method": self.method.name,
+            "certificate": self.certificate,
+            "plan": repr(self.objective),
+            "alpha": self.alpha,
+            **self.method.knobs(self.terms),
+        }
 
     @cached_property
-    def selected(self) -> list[int]:
-        """How many of an input's selection votes were for any class."""
-        return [int(votes) for votes in self.selection.sum(axis=1)]
+    def options(self) -> tuple[Option, ...]:
+        """What the plan chooses from; of several, only those whose noises the source has votes on."""
+        options = self.method.options(self.certificate)
+        if len(options) == 1:
+            return options
+        return tuple(option for option in options if option.method.streams <= self.source.streams)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """Selection votes of the original. They make every choice."""
+        return Selection(SelectionCounts(self.cache.counts(Stream.SELECTION)))
 
     @cached_property
     def beliefs(self) -> Beliefs:
         """What the selection votes say about every row."""
-        return Beliefs.from_votes(self.selection, self.classes)
+        return Beliefs.from_votes(self.selection)
 
-    @cached_property
-    def estimation(self) -> Ints:
-        """Estimation votes of the original: rows x classes. They make every claim."""
-        return self.cache.counts(Stream.ESTIMATION)
-
-    @cached_property
-    def classes(self) -> Ints:
-        """The class that each certificate is about: the original's most frequent among the selection votes."""
-        return np.asarray(self.selection.argmax(axis=1))
-
-    def base(self, alpha: float) -> Certificates:
-        """Certificates of the original at this error: what cannot be exceeded, and which inputs to skip."""
-        return self.cache.certify(alpha=alpha, certificate=self.certificate)
+    def certified_before(self) -> NDArray[np.bool_]:
+        """Which rows the original was certified on, at the method's error: others are skipped."""
+        alpha = self.method.alpha_to_skip(self.terms)
+        return self.cache.certify(alpha=alpha, certificate=self.certificate).certified
 
     def cached_votes(self, row: int) -> Votes:
+        """Estimation votes of the original. They make every claim."""
         return self.cache.votes(self.cache.digests[row])
 
-    def works(self, rows: Ints, stream: Stream, samples: Sequence[range | Ints]) -> list[Work]:
-        """Some noises of a stream for each row."""
-        return [Work(int(self.positions[row]), stream, wanted) for row, wanted in zip(rows, samples, strict=True)]
-
-    def draw(self, works: Sequence[Work]) -> Iterator[Drawn]:
-        """Votes of the modified model, work by work as they are drawn."""
-        streams = " and ".join(stream.name.lower() for stream in sorted({work.stream for work in works}))
+    def draw(self, rows: Sequence[int], noises: Sequence[tuple[Stream, range | Ints]]) -> Iterator[Drawn]:
+        """Votes of the modified model on some noises of each row, row by row as they are drawn."""
+        works = [
+            Work(int(self.positions[row]), stream, samples) for row, (stream, samples) in zip(rows, noises, strict=True)
+        ]
+        streams = " and ".join(stream.name.lower() for stream in sorted({stream for stream, _ in noises}))
         return collect_each(self.source, works, f"re-certifying ({streams} noise)", self.progress)
 
     def for_every_input(self, result: Certificates) -> Certificates:
@@ -108,14 +105,17 @@ class Task:
         row = {digest: i for i, digest in enumerate(self.cache.digests)}
         return result.take([row[digest] for digest in self.source.digests])
 
-    def settings(self, method: str, *, error: float | None = None) -> Settings:
-        """Settings of a result: the cache's noise and seed, the modified model's identity and numerics."""
-        settings = self.cache.settings(method=method, certificate=self.certificate, alpha=self.alpha, error=error)
-        if method == "scratch":  # owes nothing to the cache
-            settings = replace(settings, selection_samples=self.selection_samples, looks=())
+    def settings(self) -> Settings:
+        """Settings of the result: the cache's noise and seed, the modified model's identity and numerics."""
+        own_selection = self.method.votes_to_choose()
+        settings = self.cache.settings(
+            method=self.method.name, certificate=self.certificate, alpha=self.alpha, error=self.method.error(self.terms)
+        )
+        if own_selection:  # owes nothing to the cache
+            settings = replace(settings, selection_samples=own_selection, looks=())
         return replace(
             settings,
-            cache_numerics=None if method == "scratch" else settings.numerics,
+            cache_numerics=None if own_selection else settings.numerics,
             samples=self.samples,
             model=asdict(self.source.identity),
             numerics=self.source.numerics,

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recert.noise import Gaussian, Stream
+from recert.noise import Noise, Stream
 from recert.noise.stream import NoisyRows, perturb_into
 from recert.sampling.host_lane import Ticket
 from recert.sampling.network import Network
@@ -36,7 +36,7 @@ class DeviceLane:
         network: Network,
         inputs: NDArray[np.float32],
         keys: NDArray[np.uint64],
-        noise: Gaussian,
+        noise: Noise,
         batch_size: int,
     ) -> None:
         self._network, self._noise, self._device = network, noise, network.device

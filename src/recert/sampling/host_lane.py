@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recert.noise import Gaussian
+from recert.noise import Noise
 from recert.noise.stream import NoisyRows, perturb
 from recert.sampling.network import Network
 from recert.votes import Votes
@@ -24,9 +24,7 @@ class HostLane:
     depth = 2
     """Batches under way at a time: one is made, one is read."""
 
-    def __init__(
-        self, network: Network, inputs: NDArray[np.float32], keys: NDArray[np.uint64], noise: Gaussian
-    ) -> None:
+    def __init__(self, network: Network, inputs: NDArray[np.float32], keys: NDArray[np.uint64], noise: Noise) -> None:
         self._network, self._keys, self._noise = network, keys, noise
         self._flat = torch.from_numpy(inputs.reshape(len(inputs), -1))
         self._shape = inputs.shape[1:]

@@ -11,7 +11,7 @@ import torch
 from recert.errors import UnusableInputs, UnusableModel, first_line
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
-from recert.noise import Gaussian, Stream, input_digest, noise_key
+from recert.noise import Noise, Stream, input_digest, noise_key
 from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
 from recert.sampling.device_lane import DeviceLane
@@ -33,7 +33,7 @@ class Sampler:
         model: Model,
         inputs: Any,
         *,
-        noise: Gaussian,
+        noise: Noise,
         seed: int,
         batch_size: int | None = None,
         device: str | torch.device | None = None,

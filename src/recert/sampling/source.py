@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert.noise import Gaussian, input_digest
+from recert.noise import Noise, checked_noise, input_digest
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 from recert.sampling.sampler import Sampler
@@ -21,7 +21,7 @@ def open_source(
     model: Model | VoteSource,
     inputs: Any,
     *,
-    noise: Gaussian,
+    noise: Noise,
     seed: int,
     batch_size: int | None = None,
     device: str | torch.device | None = None,
@@ -29,8 +29,7 @@ def open_source(
     identity: str | None = None,
 ) -> VoteSource:
     """Votes of a model under noise, or a source of votes as it is."""
-    if not isinstance(noise, Gaussian):
-        raise ValueError(f"expected a noise such as recert.Gaussian(0.5), got {noise!r}")
+    checked_noise(noise)
     if isinstance(model, StoredVotes):
         if inputs is not None:
             raise ValueError("expected inputs=None with StoredVotes, got inputs; stored votes are known by their row")
@@ -45,7 +44,7 @@ def open_source(
     )
 
 
-def _check_source(source: VoteSource, inputs: Any, noise: Gaussian, seed: int) -> None:
+def _check_source(source: VoteSource, inputs: Any, noise: Noise, seed: int) -> None:
     """A source draws what it was made for, whatever it is asked to be about."""
     for name, asked in (("noise", noise), ("seed", seed)):
         known = getattr(source, name, asked)

@@ -50,7 +50,7 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
     m, looks = cache.manifest, cache.looks.known()
     return {
         **{f"{escaped(kind)} name (untrusted)": escaped(name) for kind, name in m.names.items()},
-        "noise": m.noise, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
+        "noise": m.noise.spec, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
         "classes": m.classes, "selection votes per input": m.selection_samples, "votes per input": m.samples,
         "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
         "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",

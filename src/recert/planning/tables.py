@@ -1,0 +1,141 @@
+"""What a bound will be, before it is known: tables over (probability, replays), at the flips that are expected.
+
+Predictions choose; they claim nothing. So they may interpolate. Each method of re-certification fills tables of its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, expit, logit
+
+from recert import bounds
+from recert.noise import Noise
+
+Floats = NDArray[np.float64]
+RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
+"""Probability of the class, of its runner-up, and forward passes, to the radius that may be expected."""
+
+_PROBABILITIES = np.concatenate(
+    [np.linspace(logit(0.05), logit(0.99), 18), np.linspace(logit(0.993), logit(1 - 2e-6), 8)]
+)
+_RISK = 0.002  # how often there may be fewer noises of a kind than the selection votes promised
+OTHER_SHARES = np.array([0.0, 0.1, 0.25, 0.5])
+"""Shares of the replays that may go to noises on which f did not vote for the class."""
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What all inputs share: votes in the cache, error of a bound, the noise, and flips per vote that is not unanimous.
+
+    The model of flips: f^p takes the class away with probability flips * p * (1 - p) and gives it as often: modified
+    networks change their vote where the vote is split, as often in one direction as in the other.
+    """
+
+    samples: int
+    alpha: float
+    noise: Noise
+    flips: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A predicted bound on a grid, interpolated on the scale that the noise has for plans."""
+
+    noise: Noise
+    passes: Floats
+    scaled: Floats
+    """The bound on that scale: probabilities x passes."""
+
+    def on_scale(self, probability: Floats, passes: Floats) -> Floats:
+        """The bound on the plan's scale; minus infinity with fewer passes than the table begins with."""
+        i, u = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
+        j, v = _place(np.log(np.maximum(passes, 1.0)), np.log(self.passes))
+        # One row of the table for each probability, blended first: there are far fewer of these than of places.
+        if passes.ndim and passes.shape[:-1] == (1,) * (passes.ndim - 1) and probability.shape[-1:] == (1,):
+            of_rows = self.scaled[i[..., 0]] * (1 - u) + self.scaled[i[..., 0] + 1] * u
+            places, shares = j.reshape(-1), v.reshape(-1)
+            blended = of_rows[..., places] * (1 - shares) + of_rows[..., places + 1] * shares
+        else:
+            q, width = self.scaled.ravel(), self.scaled.shape[1]
+            at = i * width + j
+            low = q[at] * (1 - v) + q[at + 1] * v
+            high = q[at + width] * (1 - v) + q[at + width + 1] * v
+            blended = low * (1 - u) + high * u
+        return np.where(passes < self.passes[0], -np.inf, blended)
+
+    def radius(self, sides: int) -> RadiusPredictor:
+        """The radius that the bound gives on its own, or, with two sides, if it is asked of the runner-up as well."""
+        return self._from_both if sides == 2 else self._from_class
+
+    def _from_class(self, top: Floats, runner_up: Floats, passes: Floats) -> Floats:
+        bound = self.on_scale(top, passes)
+        return self.noise.planned_radius(bound, bound)
+
+    def _from_both(self, top: Floats, runner_up: Floats, passes: Floats) -> Floats:
+        """Turned round, the same bound is asked of the runner-up, who gets at most what the class leaves."""
+        bound = self.on_scale(top, passes)
+        return self.noise.planned_radius(bound, np.maximum(self.on_scale(1 - runner_up, passes), bound))
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    """A bound with its best split, and which share of the replays goes to noises on which f did not vote for the class."""
+
+    bound: Table
+    shares: Floats
+
+    def other_share(self, probability: Floats, passes: Floats) -> Floats:
+        i, _ = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
+        j, _ = _place(np.log(np.maximum(passes, 1.0)), np.log(self.bound.passes))
+        return np.asarray(self.shares[i, j])
+
+
+def _place(value: Floats, grid: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Left grid point of each value, and how far it lies towards the next."""
+    left = np.clip(np.searchsorted(grid, value, side="right") - 1, 0, len(grid) - 2)
+    return left, np.clip((value - grid[left]) / (grid[left + 1] - grid[left]), 0.0, 1.0)
+
+
+def passes_grid(largest: int, *, apart: float = 0.115) -> Floats:
+    """Numbers of forward passes from 8 on, each about 12% above the one before: finer makes no plan better."""
+    largest = max(largest, 9)
+    return np.unique(np.round(np.geomspace(8, largest, 2 + int(np.log(largest / 8) / apart))))
+
+
+def mesh(largest: int) -> tuple[Floats, Floats]:
+    """Probabilities x passes at which bounds are tabulated; between them they are smooth."""
+    probabilities, passes = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest, apart=0.3), indexing="ij")
+    return probabilities, passes
+
+
+def table_at_expected_flips(
+    given: Circumstances, passes: Floats, bound: Callable[[Floats], Floats], expected: Floats
+) -> Table:
+    """A table of a bound (a function of the flips) at the expected number, between the two whole numbers around it."""
+    low = np.floor(np.minimum(expected, passes))
+    share = np.minimum(expected, passes) - low
+    at_low = bound(low)
+    at_high = bound(np.minimum(low + 1, passes)) if share.any() else at_low
+    return Table(given.noise, passes, scaled(at_low, given.noise) * (1 - share) + scaled(at_high, given.noise) * share)
+
+
+def scaled(bound: Floats, noise: Noise) -> Floats:
+    """Bounds on the plan's scale, away from 0 and 1, where it may be infinite."""
+    return noise.plan_scale(np.clip(bound, 1e-6, 1 - 1e-9))
+
+
+def safe_count(seen: Floats | float, selected: float, samples: int) -> Floats:
+    """How many of the cached noises are surely of a kind that so many of the selection votes were of."""
+    share = betaincinv(np.maximum(seen, 0.5), np.maximum(selected - np.asarray(seen), 0.0) + 1, _RISK)
+    expected = np.where(np.asarray(seen) < 1, 0.0, share * samples)
+    return np.asarray(np.maximum(0.0, expected - 3 * np.sqrt(expected)))
+
+
+@lru_cache(maxsize=32)
+def fresh_votes_table(alpha: float, noise: Noise, largest: int) -> Table:
+    """Clopper-Pearson on m fresh votes, the class being given."""
+    p, m = mesh(largest)
+    return Table(noise, m[0], scaled(bounds.clopper_pearson_lower(np.floor(p * m), m, alpha), noise))

@@ -1,0 +1,160 @@
+"""The verb `recertify`, and `draw_votes`, which only draws what it needs."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recert.cache import Cache, Manifest
+from recert.certificates import Certificates
+from recert.certification import check_settings, family_members
+from recert.planning import Objective, parse_plan
+from recert.recertification.looks import Question, planned_share
+from recert.recertification.method import Strategy
+from recert.recertification.registry import method_named
+from recert.recertification.run import replay, run
+from recert.recertification.task import Task, usual_alpha
+from recert.sampling import ProgressCallback, VoteSource, open_source
+from recert.sampling.network import Model
+
+
+def recertify(
+    model: Model | VoteSource,
+    inputs: NDArray[np.float32] | torch.Tensor | None,
+    cache: Cache | str | os.PathLike[str],
+    *,
+    samples: int,
+    alpha: float | None = None,
+    method: str | Strategy = "auto",
+    plan: str | None = None,
+    certificate: str | None = None,
+    family: str | None = None,
+    family_size: int | None = None,
+    looks: int | None = None,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
+    identity: str | None = None,
+    progress: ProgressCallback | None = None,
+) -> Certificates:
+    """Certify a modified model from the cache of the original, with `samples` forward passes per input.
+
+    For each input on its own, with probability at least 1 - `result.settings.error`, the prediction of the smoothed
+    modified model is constant within the radius. Methods:
+
+    - "auto": for each input whichever of series, series for few flips, joint and fresh votes promises most, judged by its
+      selection votes and by the flips on other inputs.
+    - "series": replay cached noises on which the original voted for the class; Buehler's bound on the product.
+    - "paired": replay both kinds of noise and count gains, too; Fisher's combination.
+    - "joint": as paired, with fixed numbers of replays and one bound over all counts; mostly larger.
+    - "irs", the paper's: bound the disparity of the two models on cached noises and subtract it from the cached bound;
+      `recert.Irs(reuse_threshold=..., form=...)` has its knobs. One-sided, and the same for every input unless told.
+    - "scratch", Cohen's baseline: ignores the cache; `recert.Scratch(selection_samples=...)` says how many votes choose.
+    - "scratch-cached", a baseline that is given the cached class and skips what the original abstained on.
+
+    The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
+
+    `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
+    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input
+    gets more than half as many as the cache has votes. The default is "acr" for auto,
+    series, paired and joint. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
+    promises a larger radius.
+
+    `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
+    `family="bonferroni"` it is that of all inputs together, or of `family_size` claims: for k models on N inputs, k * N, with
+    k counting every model that could have been reported.
+
+    To re-certify the same model from the same cache again, with more samples or another method, is another look at the same
+    votes. Looks are recorded with the cache, and `result.guarantee` says what holds for all of them together. To plan for it,
+    pass `looks=4`: each look has a quarter of alpha, and budgets of `samples`, twice, four and eight times as many are fixed by
+    the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
+
+    The modified model must be fixed before: it must not have been tuned on the cached noise.
+    """
+    cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    claims = family_members(family, family_size, model.digests if isinstance(model, VoteSource) else inputs)
+    error = float(usual_alpha(cache.manifest) if alpha is None else alpha) / claims / planned_share(looks)
+    chosen = _Settings.of(cache.manifest, samples, error, method, plan, certificate)
+    source = _opened(model, inputs, cache, batch_size=batch_size, device=device, identity=identity)
+    task = chosen.task(source, cache, family=claims, progress=progress)
+    question = Question(task.cache, source.identity, int(samples), task.question, family=claims, looks=looks)
+    check_passes(task, max(question.planned, default=samples))
+    return task.for_every_input(question.answered(run(task)))
+
+
+def draw_votes(
+    model: Model | VoteSource,
+    inputs: NDArray[np.float32] | torch.Tensor | None,
+    cache: Cache | str | os.PathLike[str],
+    *,
+    samples: int,
+    alpha: float | None = None,
+    method: str | Strategy = "auto",
+    plan: str | None = None,
+    certificate: str | None = None,
+    batch_size: int | None = None,
+    device: str | torch.device | None = None,
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Draw every vote that `recertify` with these arguments asks for, and bound nothing: a device need not wait for bounds.
+
+    With a `CachingSource` as the model the votes are kept, and `recertify` computes from them later, on any machine. Nothing
+    is claimed, so this is no look at the cache.
+    """
+    cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    error = float(usual_alpha(cache.manifest) if alpha is None else alpha)
+    chosen = _Settings.of(cache.manifest, samples, error, method, plan, certificate)
+    source = _opened(model, inputs, cache, batch_size=batch_size, device=device)
+    task = chosen.task(source, cache, progress=progress)
+    check_passes(task, samples)
+    replay(task, None)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What was asked for, checked, with the usual values for what was not."""
+
+    samples: int
+    alpha: float
+    method: Strategy
+    certificate: str
+    objective: Objective | None
+
+    @classmethod
+    def of(
+        cls,
+        manifest: Manifest,
+        samples: int,
+        alpha: float,
+        method: str | Strategy,
+        plan: str | None,
+        certificate: str | None,
+    ) -> "_Settings":
+        named = method_named(method)
+        usual = manifest.certificate if manifest.certificate in named.certificates else named.certificates[0]
+        certificate = certificate or usual
+        check_settings(samples, max(1, named.votes_to_choose()), alpha, certificate)
+        return cls(samples, alpha, named, certificate, parse_plan(plan or named.usual_plan))
+
+    def task(self, source: VoteSource, cache: Cache, **more: Any) -> Task:
+        return Task.of(source, cache.about(source.digests), **vars(self), **more)
+
+
+def _opened(model: Model | VoteSource, inputs: Any, cache: Cache, *, batch_size: int | None, **more: Any) -> VoteSource:
+    """The modified model under the cache's noise, in batches of the size that the cached votes were drawn in."""
+    m = cache.manifest
+    return open_source(
+        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, batch_size=batch_size or m.batch_size, **more
+    )
+
+
+def check_passes(task: Task, passes: int) -> None:
+    """ValueError if every input is to be given more passes than the method may replay."""
+    cached, largest = task.terms.samples, task.method.most_passes(task.terms.samples)
+    if task.objective is None and passes > largest:
+        raise ValueError(
+            f"expected at most {largest} samples for method {task.method.name!r} and a cache of {cached} votes per input, "
+            f"got {passes}; ask for fewer, or extend the cache by certifying with more"
+        )

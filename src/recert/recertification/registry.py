@@ -1,0 +1,38 @@
+"""The methods by name."""
+
+import re
+
+from recert.recertification.auto import Auto
+from recert.recertification.irs import Irs
+from recert.recertification.joint import Joint
+from recert.recertification.method import Strategy
+from recert.recertification.paired import Paired
+from recert.recertification.scratch import Scratch, ScratchCached
+from recert.recertification.series import Series
+
+_METHODS: dict[str, Strategy] = {
+    method.name: method for method in (Auto(), Series(), Paired(), Joint(), Irs(), Scratch(), ScratchCached())
+}
+
+
+def register_method(method: Strategy) -> None:
+    """Make a method known by its name in this process, for `recertify(method=NAME)` and the command line."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", method.name):
+        raise ValueError(f"expected a name of small letters, digits and '-', got {method.name!r}")
+    if method.name in _METHODS:
+        raise ValueError(f"expected a name of your own, got {method.name!r}, which is taken; choose another")
+    _METHODS[method.name] = method
+
+
+def available_methods() -> tuple[str, ...]:
+    """Names of all methods."""
+    return tuple(_METHODS)
+
+
+def method_named(method: str | Strategy) -> Strategy:
+    """The method of this name, or a method as it is."""
+    if isinstance(method, Strategy):
+        return method
+    if method not in _METHODS:
+        raise ValueError(f"expected method to be one of {', '.join(_METHODS)}, got {method!r}")
+    return _METHODS[method]

@@ -1,0 +1,81 @@
+"""What series, joint and paired have in common: questions about cached noises, and one lower bound for each."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recert.noise import Stream
+from recert.planning import Selected
+from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
+from recert.recertification.questions import Question, all_noises
+from recert.votes import Votes
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+"""Counts, or what is expected of them."""
+
+
+@dataclass(frozen=True)
+class EventCounts:
+    """What is known about the events of many questions: cached votes, and replays of both kinds that changed."""
+
+    votes: Numbers
+    lost: Numbers
+    replayed: Numbers
+    gained: Numbers
+    replayed_other: Numbers
+
+
+@dataclass(frozen=True)
+class ReplayMethod(Method):
+    """Replays cached noises and bounds P(f^p votes for the class), and for two sides P(f^p votes for b) of every rival b.
+
+    With two sides, alpha is spent half on the class and half on the rival that is most probable under f^p: that is one
+    fixed class, and the largest of all upper bounds is at least its own (Theorem 2 in full).
+    """
+
+    @abstractmethod
+    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
+        """What is asked about one input, the class first; None if the cache has too few noises of a kind."""
+
+    @abstractmethod
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        """Lower bounds on the events of many questions, from `recert.bounds`."""
+
+    def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
+        questions = self.questions(selected, cached, passes, terms)
+        if questions is None:
+            return None
+        return Noises(selected.top, Stream.ESTIMATION, all_noises(questions), questions[0].votes, questions)
+
+    def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
+        arguments: list[tuple[int, ...]] = []
+        for question in noises.questions:
+            of_event, of_other = (
+                votes[np.searchsorted(noises.samples, part)] for part in (question.event, question.other)
+            )
+            for lost, gained in self.to_bound(question.changes(noises.top, of_event, of_other)):
+                arguments.append((question.votes, lost, len(of_event), gained, len(of_other)))
+        top_votes, lost, about, gained, _ = arguments[0]
+        return Counts(
+            top_votes, terms.samples, replayed=len(noises.samples), kept=about - lost, lost=lost, gained=gained,
+            arguments=tuple(arguments),
+        )  # fmt: skip
+
+    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Which changes of a question must be bounded: all, unless the bound is known to fall as losses grow."""
+        return changes
+
+    def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
+        # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest.
+        of = EventCounts(*np.array([row for each in counts for row in each.arguments]).T)
+        lower = self.lower_bound(of, terms.samples, terms.alpha / terms.sides)
+        ends = np.cumsum([len(each.arguments) for each in counts])[:-1]
+        of_inputs = np.split(np.atleast_1d(lower), ends)
+        top_lower = np.array([mine[0] for mine in of_inputs])
+        if terms.sides == 1:
+            return Bounds(top_lower)
+        return Bounds(top_lower, np.array([np.nextafter(1 - mine[1:].min(), 2.0) for mine in of_inputs]))
