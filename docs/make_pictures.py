@@ -9,9 +9,10 @@ import numpy as np
 import recert
 from recert import bounds
 from recert.figures import BASELINE, SERIES, new_figure, paper_style
-from recert.planning import Beliefs, Objective, plan_budget
-from recert.planning.prediction import Circumstances, series_table
-from recert.radius import one_sided_radius
+from recert.planning import Beliefs, Objective, Selection, plan_budget
+from recert.planning.tables import Circumstances
+from recert.recertification.series import Series, bound_table
+from recert.votes import SelectionCounts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,13 +105,11 @@ def allocation() -> None:
     share = np.concatenate([np.linspace(0.5, 0.99, 60), 1 - np.geomspace(0.01, 1e-4, 40)])
     votes = np.round(share * 500).astype(int)
     counts = np.stack([votes, 500 - votes], axis=1)
-    table = series_table(Circumstances(n, alpha), n // 2)
+    predict = bound_table(Series(), Circumstances(n, alpha, recert.Gaussian(sigma)), n // 2).radius(1)
     figure, (axes,) = new_figure(width=4.8, height=2.9)
     for mean, style in ((100, ":"), (300, "--"), (1_000, "-")):
-        beliefs = Beliefs.from_votes(counts, np.zeros(len(counts), dtype=int))
-        choice = plan_budget(
-            beliefs, [lambda p, _, m: one_sided_radius(table(p, m), sigma)], Objective(), mean * len(counts), n // 2
-        )
+        beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+        choice = plan_budget(beliefs, [predict], Objective(), mean * len(counts), n // 2)
         axes.plot(share, choice.passes, label=f"{mean} on average", color=SERIES[0].colour, linestyle=style, marker="")
     axes.set(
         yscale="symlog", ylim=(0, n / 2), xlabel="share of selection votes for the class (of 500)", ylabel="replays"

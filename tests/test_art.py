@@ -7,7 +7,6 @@ import torch
 import recert
 from recert.data import load_data
 from recert.models import load_model
-from recert.radius import one_sided_radius
 
 smoothing = pytest.importorskip("art.estimators.certification.randomized_smoothing", reason="ART is not installed")
 
@@ -30,7 +29,7 @@ def test_radii_agree_with_art_within_the_sampling_error() -> None:
     assert (predictions[both] == ours.prediction[both]).all()
     # four standard errors of the difference, on either side of our bound, through the same map to radii
     slack = 4 * np.sqrt(2 * ours.top_lower * (1 - ours.top_lower) / n)
-    low, high = (one_sided_radius(np.clip(ours.top_lower + s, 0.5, 1 - 1e-4), sigma) for s in (-slack, slack))
+    low, high = (recert.Gaussian(sigma).radius(np.clip(ours.top_lower + s, 0.5, 1 - 1e-4)) for s in (-slack, slack))
     assert ((radii[both] >= low[both] - 1e-9) & (radii[both] <= high[both] + 1e-9)).all()
     assert abs(radii[both].mean() - ours.radius[both].mean()) < 0.02
     disagreeing = ours.certified ^ (predictions >= 0)

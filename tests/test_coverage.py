@@ -119,9 +119,7 @@ def test_recertify_by_irs(probability: float, angle: float, height: float, alpha
         original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=20, alpha=alpha / 2, seed=11
     )
     threshold = float(np.median(cache.certificates.top_lower))
-    result = recert.recertify(
-        modified, x, cache, samples=150, alpha=alpha, method="irs", reuse_threshold=threshold, irs_form=form
-    )
+    result = recert.recertify(modified, x, cache, samples=150, alpha=alpha, method=recert.Irs(threshold, form))
     assert 0 < result.replayed.astype(bool).mean() < 1
     assert result.settings.error == pytest.approx(alpha if form == "exact" else 1.5 * alpha)
     assert_covered(misses(result, modified, x), result.settings.error)
@@ -192,13 +190,13 @@ def test_recertify_where_flips_are_rare(certificate: str) -> None:
     assert_covered(int(np.sum(result.certified & (result.top_lower > truth))), 0.01)
 
 
-@pytest.mark.parametrize("method", ["scratch", "scratch-cached"])
+@pytest.mark.parametrize("method", [recert.Scratch(20), "scratch-cached"], ids=["scratch", "scratch-cached"])
 @pytest.mark.parametrize(("probability", "angle", "height"), PAIRS[1:4])
-def test_recertify_from_scratch(probability: float, angle: float, height: float, method: str) -> None:
+def test_recertify_from_scratch(probability: float, angle: float, height: float, method: str | recert.Method) -> None:
     original, modified = solid(rotated(0.0)), solid(rotated(angle))
     x = points(distance_for(probability), height)
     cache = recert.certify(original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=20, alpha=0.01, seed=13)
-    result = recert.recertify(modified, x, cache, samples=150, alpha=0.05, method=method, selection_samples=20)
+    result = recert.recertify(modified, x, cache, samples=150, alpha=0.05, method=method)
     assert_covered(misses(result, modified, x), 0.05)
 
 
@@ -207,7 +205,7 @@ def test_disparity_equals_its_closed_form(probability: float, angle: float, heig
     original, modified = solid(rotated(0.0)), solid(rotated(angle))
     x = points(distance_for(probability), height, count=500)
     cache = recert.certify(original, x, noise=Gaussian(SIGMA), samples=400, selection_samples=100, alpha=0.01, seed=17)
-    result = recert.recertify(modified, x, cache, samples=400, alpha=0.02, method="irs", reuse_threshold=1.0)
+    result = recert.recertify(modified, x, cache, samples=400, alpha=0.02, method=recert.Irs(reuse_threshold=1.0))
     flips, replays = int(result.lost.sum()), int(result.replayed.sum())
     assert replays == 500 * 400
     if angle == 0:

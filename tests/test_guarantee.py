@@ -21,8 +21,11 @@ from recert.cache import looks as looks_of_caches
 from recert.certificates import claim_two_sided
 from recert.errors import ContextMismatch
 from recert.noise import Stream
-from recert.recertification.methods import OPTIONS
-from recert.recertification.task import Task
+from recert.recertification.auto import Auto
+from recert.recertification.joint import Joint
+from recert.recertification.method import Option
+from recert.recertification.paired import Paired
+from recert.recertification.series import FewFlips, Series
 from recert.sampling import VoteChunk, Work
 from tests.halfspaces import HalfSpace
 
@@ -89,13 +92,19 @@ def stored(
     return kind(e, selection=s, fresh=None if fresh is None else np.atleast_2d(np.asarray(fresh)), classes=3)  # fmt: skip
 
 
+def selected_classes(cache: Cache) -> list[int]:
+    return cache.counts(Stream.SELECTION).argmax(axis=1).tolist()
+
+
 def certify(votes: StoredVotes, certificate: str = "two-sided", **options: Any) -> Cache:
     given = {"samples": SAMPLES, "selection_samples": SELECTION, "alpha": CACHE_ALPHA, **options}
     return recert.certify(votes, None, noise=Gaussian(SIGMA), certificate=certificate, **given)
 
 
 def recertify(votes: StoredVotes, cache: Cache, **options: Any) -> Certificates:
-    given = {"samples": BUDGET, "alpha": ALPHA, "plan": "uniform", "selection_samples": SELECTION, **options}
+    given = {"samples": BUDGET, "alpha": ALPHA, "plan": "uniform", **options}
+    if given.get("method") == "scratch":
+        given["method"] = recert.Scratch(SELECTION)
     return recert.recertify(votes, None, cache, **given)
 
 
@@ -147,7 +156,7 @@ def test_fresh_votes_are_bounded_as_if_there_were_no_cache(method: str, certific
 def test_the_runner_up_never_has_more_than_the_class_leaves() -> None:
     """Also in the last digit: of two classes, what is not the one is the other."""
     votes = np.arange(SAMPLES + 1)
-    claims = claim_two_sided(np.zeros_like(votes), votes, SAMPLES - votes, SAMPLES, ALPHA, SIGMA)
+    claims = claim_two_sided(np.zeros_like(votes), votes, SAMPLES - votes, SAMPLES, ALPHA, Gaussian(SIGMA))
     assert (claims.runner_up_upper <= 1 - claims.top_lower).all()
 
 
@@ -174,8 +183,8 @@ def test_a_one_sided_replay_spends_alpha_once(method: str, lost: int) -> None:
 @pytest.fixture
 def both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the option to bound the class alone, at the whole alpha, which promises more where all votes agree."""
-    for method in OF_REPLAYS:
-        monkeypatch.setitem(OPTIONS[method], "two-sided", OPTIONS[method]["two-sided"][1:])
+    for method in (Series, Joint, Paired):
+        monkeypatch.setattr(method, "options", lambda self, certificate: (Option(self, 2),))
 
 
 @pytest.mark.usefixtures("both_sides")
@@ -216,8 +225,8 @@ def test_the_ordering_for_few_flips_spends_as_much(
     certificate: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where every vote and every replay agrees, each side of its bound is what the replays alone say, at its share of alpha."""
-    (*_, last) = [option for option in OPTIONS["auto"][certificate] if option.name == "few-flips"]
-    monkeypatch.setitem(OPTIONS["auto"], certificate, [last])
+    last = FewFlips().options(certificate)[-1]
+    monkeypatch.setattr(Auto, "options", lambda self, certificate: (last,))
     cache = certify(stored(ALWAYS), certificate)
     result = recertify(stored(ALWAYS), cache, method="auto")
     exact = (share * ALPHA) ** (1 / replays_of_class(result))
@@ -262,7 +271,8 @@ class TestIrs:
     FRESH = np.stack([shuffled(*counts) for counts in ((397, 3, 0, 0), (390, 10, 0, 0), (350, 50, 0, 0))])
 
     def result(self, **options: Any) -> Certificates:
-        return recertify(stored(self.MODIFIED, fresh=self.FRESH), certify(stored(MIXED[:3])), method="irs", **options)
+        votes = stored(self.MODIFIED, fresh=self.FRESH)
+        return recertify(votes, certify(stored(MIXED[:3])), method=recert.Irs(**options))
 
     def transferred(self, result: Certificates) -> NDArray[np.float64]:
         """The cached bound at the cache's alpha, less the disparity at what is left of alpha."""
@@ -280,7 +290,7 @@ class TestIrs:
 
     @pytest.mark.parametrize(("form", "alpha"), [("paper", ALPHA), ("exact", CACHE_ALPHA)])
     def test_fresh_votes_are_bounded_at_the_whole_alpha_or_exactly(self, form: str, alpha: float) -> None:
-        result = self.result(reuse_threshold=0.0, irs_form=form)
+        result = self.result(reuse_threshold=0.0, form=form)
         counts = np.sum(self.FRESH[:, :BUDGET] == 0, axis=1)
         assert result.top_lower == pytest.approx(cp_lower(counts, BUDGET, alpha), rel=1e-11)
         assert (result.replayed == 0).all()
@@ -306,7 +316,7 @@ class TestIrs:
         ],
     )
     def test_the_error_is_what_is_proved(self, form: str, threshold: float, error: float) -> None:
-        settings = self.result(reuse_threshold=threshold, irs_form=form).settings
+        settings = self.result(reuse_threshold=threshold, form=form).settings
         assert settings.alpha == ALPHA
         assert settings.error == pytest.approx(error, rel=1e-12)
         assert f"at least {1 - error:g} over" in settings.guarantee
@@ -368,8 +378,7 @@ def test_the_selection_votes_choose_the_class_even_if_the_others_disagree() -> N
         cache = certify(votes, certificate)
         assert cache.certificates.top_votes.tolist() == [0, 0]
         assert cache.certificates.prediction.tolist() == [-1, -1]
-    task = Task.of(votes, cache, samples=BUDGET, alpha=ALPHA)
-    assert task.classes.tolist() == [0, 1]
+    assert selected_classes(cache) == [0, 1]
     assert recertify(votes, cache, method="series").forward_passes.tolist() == [0, 0]
 
 
@@ -418,7 +427,8 @@ def test_too_few_noises_of_a_kind_make_no_claim(
     160 noises for the class are enough for 160 replays of it and too few for 161, with the class alone or, of 51 parts of the
     passes 50.5 and rounded down, with its rivals.
     """
-    monkeypatch.setitem(OPTIONS[method], "two-sided", [OPTIONS[method]["two-sided"][option]])
+    kind = {"series": Series, "joint": Joint}[method]
+    monkeypatch.setattr(kind, "options", lambda self, certificate: (Option(self, 1 + option),))
     votes = stored(SELDOM)
     cache = certify(votes)
     result = recertify(votes, cache, method=method, samples=enough)
@@ -536,22 +546,22 @@ class Recording(StoredVotes):
 
 
 @pytest.mark.parametrize(
-    ("method", "streams", "options"),
+    ("method", "streams"),
     [
-        *((method, {Stream.ESTIMATION}, {}) for method in OF_REPLAYS),
-        ("irs", {Stream.ESTIMATION}, {"reuse_threshold": 1.0}),
-        ("irs", {Stream.FRESH}, {"reuse_threshold": 0.0}),
-        ("scratch-cached", {Stream.FRESH}, {}),
-        ("scratch", {Stream.SELECTION, Stream.FRESH}, {}),
+        *((method, {Stream.ESTIMATION}) for method in OF_REPLAYS),
+        (recert.Irs(reuse_threshold=1.0), {Stream.ESTIMATION}),
+        (recert.Irs(reuse_threshold=0.0), {Stream.FRESH}),
+        ("scratch-cached", {Stream.FRESH}),
+        (recert.Scratch(SELECTION), {Stream.SELECTION, Stream.FRESH}),
     ],
 )
 def test_replays_stand_on_the_cached_noises_and_fresh_votes_on_new_ones(
-    method: str, streams: set[Stream], options: dict[str, float]
+    method: str | recert.Method, streams: set[Stream]
 ) -> None:
     """All that is drawn is charged. What a method replays of the original is on the noises that its cached votes stand on."""
     always = np.tile(ALWAYS, (3, 1))
     source = stored(always, fresh=always, kind=Recording)
-    result = recertify(source, certify(stored(always), "one-sided"), method=method, **options)
+    result = recertify(source, certify(stored(always), "one-sided"), method=method)
     assert isinstance(source, Recording)
     assert set(source.asked) == streams
     assert sum(source.asked.values()) == result.forward_passes.sum()

@@ -38,7 +38,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     make(tmp_path)
     result = again(
         tmp_path, samples=np.int64(50), alpha=np.float32(0.01), family="bonferroni", family_size=np.int64(6),
-        selection_samples=np.int64(100), reuse_threshold=np.float32(0.99), looks=np.int64(2),
+        method=recert.Scratch(np.int64(100)), looks=np.int64(2),
     )  # fmt: skip
     assert result.alpha.tolist() == pytest.approx([0.01 / 6 / 2] * 6)
     assert result.settings.planned == (50, 100)

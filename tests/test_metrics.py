@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.proportion import proportion_confint
 
-from recert import bounds, metrics
-from recert.radius import one_sided_radius
+from recert import Gaussian, bounds, metrics
 
 SIGMAS = (0.25, 0.50)
 PUBLISHED = {0.25: (0.4240, 795), 0.50: (0.5251, 1523)}
@@ -71,7 +70,7 @@ def test_radii_of_others_lie_on_our_lattice(log: tuple[Log, float]) -> None:
     (table, sigma), columns = log, log[0].columns
     radii = np.unique(columns["radius"][columns["predict"] != "-1"])
     votes = np.arange(table.samples // 2, table.samples + 1)
-    lattice = one_sided_radius(bounds.clopper_pearson_lower(votes, table.samples, 0.001), sigma)
+    lattice = Gaussian(sigma).radius(bounds.clopper_pearson_lower(votes, table.samples, 0.001))
     lattice = lattice[lattice > 0]
     checked = 0
     for printed in radii:

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import recert
 from recert import Gaussian, StoredVotes, bounds
-from recert.planning import Beliefs, Objective, allocate, parse_plan, plan_budget
-from recert.planning.prediction import Circumstances, paired_table, series_table
-from recert.radius import one_sided_radius
-from recert.recertification import joint, methods, paired, series
+from recert.planning import Beliefs, Objective, Selection, allocate, parse_plan, plan_budget
+from recert.planning.tables import Circumstances
+from recert.recertification import run
+from recert.recertification.joint import Joint
+from recert.recertification.method import Bounds, Option
+from recert.recertification.paired import Paired, split_table
+from recert.recertification.series import FewFlips, Series, bound_table
+from recert.votes import SelectionCounts
+
+NOISE = Gaussian(0.5)
 
 
 @settings(max_examples=60)
@@ -44,7 +51,8 @@ def test_more_budget_is_never_worse() -> None:
 @pytest.mark.parametrize(("p", "m"), [(0.6, 300), (0.9, 77), (0.97, 1_234), (0.999, 2_000)])
 def test_predictions_are_near_the_bounds_they_predict(p: float, m: int) -> None:
     n, flips = 10_000, 0.05
-    predicted = series_table(Circumstances(n, 0.002, flips), n // 2)(np.array(p), np.array(float(m)))
+    table = bound_table(Series(), Circumstances(n, 0.002, NOISE, flips), n // 2)
+    predicted = norm.cdf(table.on_scale(np.array(p), np.array(float(m))))
     lost = m * flips * (1 - p)
     around = bounds.series_lower(round(p * n), n, m - np.array([np.floor(lost), np.ceil(lost)]), m, 0.002)
     assert around.min() - 0.003 <= predicted <= around.max() + 0.003
@@ -52,36 +60,35 @@ def test_predictions_are_near_the_bounds_they_predict(p: float, m: int) -> None:
 
 def test_the_paired_split_goes_to_gains_only_when_there_are_flips() -> None:
     assert (
-        paired_table(Circumstances(100_000, 0.002, 0.0), 5_000).other_share(np.array([0.8]), np.array([2_000.0])) == 0
+        split_table(Circumstances(100_000, 0.002, NOISE, 0.0), 5_000).other_share(np.array([0.8]), np.array([2_000.0]))
+        == 0
     )
     assert (
-        paired_table(Circumstances(100_000, 0.002, 0.05), 5_000).other_share(np.array([0.8]), np.array([2_000.0])) > 0
+        split_table(Circumstances(100_000, 0.002, NOISE, 0.05), 5_000).other_share(np.array([0.8]), np.array([2_000.0]))
+        > 0
     )
-
-
-def predictor(table):  # type: ignore[no-untyped-def]
-    return lambda p, _, m: one_sided_radius(table(p, m), 0.5)
 
 
 def test_the_plan_keeps_to_its_budget_and_spends_nothing_where_nothing_grows() -> None:
     votes = np.array([200, 210, 300, 400, 480, 499, 500])
-    counts = np.stack([votes, 500 - votes], axis=1)
-    beliefs = Beliefs.from_votes(counts, np.zeros(7, dtype=int))
-    table = series_table(Circumstances(10_000, 0.002), 5_000)
-    choice = plan_budget(beliefs, [predictor(table)], Objective(), 3_000, 5_000)
+    others = (500 - votes) // 2
+    counts = np.stack([votes, others, 500 - votes - others], axis=1)
+    beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+    predict = bound_table(Series(), Circumstances(10_000, 0.002, NOISE), 5_000).radius(1)
+    choice = plan_budget(beliefs, [predict], Objective(), 3_000, 5_000)
     assert choice.passes.sum() <= 3_000
     assert choice.passes.sum() > 2_700
     assert choice.passes[:2].tolist() == [0, 0]
     assert choice.passes[-1] == choice.passes.max()
     for radius in (0.5, 1.0):
-        focused = plan_budget(beliefs, [predictor(table)], Objective(radius), 3_000, 5_000)
+        focused = plan_budget(beliefs, [predict], Objective(radius), 3_000, 5_000)
         assert focused.passes[2] < max(focused.passes)
 
 
 def test_beliefs_do_not_depend_on_neighbours() -> None:
     counts = np.array([[90, 5, 5], [60, 40, 0], [100, 0, 0]])
-    together = Beliefs.from_votes(counts, np.zeros(3, dtype=int))
-    alone = Beliefs.from_votes(counts[1:2], np.zeros(1, dtype=int))
+    together = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+    alone = Beliefs.from_votes(Selection(SelectionCounts(counts[1:2])))
     assert together.top[1].tolist() == alone.top[0].tolist()
     assert ((together.top + together.runner_up) <= 1).all()
 
@@ -206,35 +213,28 @@ class Chosen:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.of_row: dict[int, tuple[int, int]] = {}
-        real = methods.carry_out
+        real = run.carry_out
 
-        def noted(task, ledger, options, rows, choice, flips):  # type: ignore[no-untyped-def]
-            chosen = zip(choice.option.tolist(), choice.passes.tolist(), strict=True)
-            new = dict(zip(rows.tolist(), chosen, strict=True))
+        def noted(task, given, flips, pool):  # type: ignore[no-untyped-def]
+            new = {each.row: (task.options.index(each.option), each.passes) for each in given}
             assert not new.keys() & self.of_row.keys(), "chosen twice"
             self.of_row |= new
-            real(task, ledger, options, rows, choice, flips)
+            return real(task, given, flips, pool)
 
-        patch.setattr(methods, "carry_out", noted)
-        for module in (series, joint, paired):
-            patch.setattr(module, "bounds", Asked())
+        patch.setattr(run, "carry_out", noted)
+        for method in (Series, FewFlips, Joint, Paired):
+            patch.setattr(method, "bound", Asked().bound)
 
 
 class Asked:
-    """Stands in for the bounds of the methods, not for those of the plan's tables: notes numbers of replays and claims nothing."""
+    """Stands in for the bounds of the methods: notes numbers of replays and claims nothing."""
 
     def __init__(self) -> None:
         self.replays: set[tuple[int, ...]] = set()
 
-    def series_lower(self, votes, samples, kept, replayed, alpha):  # type: ignore[no-untyped-def]
-        self.replays |= {(int(m),) for m in replayed}
-        return np.zeros(len(replayed))
-
-    def joint_lower(self, votes, samples, lost, replayed, gained, replayed_other, alpha):  # type: ignore[no-untyped-def]
-        self.replays |= set(zip(replayed.tolist(), replayed_other.tolist(), strict=True))
-        return np.zeros(len(replayed))
-
-    few_flips_lower, paired_lower = series_lower, joint_lower
+    def bound(self, counts, terms):  # type: ignore[no-untyped-def]
+        self.replays |= {(replayed, other) for each in counts for _, _, replayed, _, other in each.arguments}
+        return Bounds(np.zeros(len(counts)))
 
 
 @pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
@@ -268,14 +268,15 @@ def test_no_inputs_votes_that_claim_enter_its_numbers_of_replays(
 
     With its rivals paired replays the first noises whatever the votes are, so that only their sum is fixed.
     """
-    monkeypatch.setitem(methods.OPTIONS[method], "two-sided", [methods.OPTIONS[method]["two-sided"][option]])
-    monkeypatch.setattr(methods, "PILOT_FLIPS", 0.6)  # so many that some replays are to find gains
+    kind = {"series": Series, "joint": Joint, "paired": Paired}[method]
+    monkeypatch.setattr(kind, "options", lambda self, certificate: (Option(self, 1 + option),))
+    monkeypatch.setattr(run, "PILOT_FLIPS", 0.6)  # so many that some replays are to find gains
     compared = []
     for row in range(INPUTS):
         found = []
         for lot in (lots[0], lots[1 + row]):
             asked = Asked()
-            monkeypatch.setattr({"series": series, "joint": joint, "paired": paired}[method], "bounds", asked)
+            monkeypatch.setattr(kind, "bound", asked.bound)
             only = slice(row, row + 1)
             recert.recertify(
                 lot.stored(lot.modified, only),

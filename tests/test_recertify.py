@@ -1,7 +1,10 @@
 """Re-certification: Algorithms 2 and 3 written again with scipy, and what the public code got wrong."""
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +13,6 @@ from scipy.stats import beta, gamma, norm
 import recert
 from recert import Gaussian, Outcome, StoredVotes
 from recert.errors import UnusableModel
-from recert.recertification.methods import run
-from recert.recertification.task import Task
 from recert.sampling import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
@@ -64,7 +65,7 @@ def test_irs_is_algorithm_2(votes: dict[str, np.ndarray], kind: str, n_p: int, g
         stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided"
     )
     result = recert.recertify(
-        stored(votes[kind]), None, cache, samples=n_p, alpha=0.002, method="irs", reuse_threshold=gamma
+        stored(votes[kind]), None, cache, samples=n_p, alpha=0.002, method=recert.Irs(reuse_threshold=gamma)
     )
     expected = algorithm_2(votes["base"], votes[kind], n_p, 0.001, 0.001, gamma)
     assert result.prediction.tolist() == [c for c, _ in expected]
@@ -103,7 +104,7 @@ def test_the_claim_is_about_the_cached_class_even_if_the_modified_model_prefers_
     assert cache.certificates.prediction.tolist() == [0]
     result = recert.recertify(stored(modified), None, cache, samples=1_000, method="irs")
     assert result.outcome.tolist() == [Outcome.TRANSFER_TOO_WEAK]
-    fresh = recert.recertify(stored(modified), None, cache, samples=1_000, method="irs", reuse_threshold=0.0)
+    fresh = recert.recertify(stored(modified), None, cache, samples=1_000, method=recert.Irs(reuse_threshold=0.0))
     assert fresh.prediction.tolist() == [-1]
     assert fresh.top_votes.tolist() == [0]
 
@@ -119,7 +120,7 @@ def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody(classes: int) -> N
     assert cache.certificates.nobody.tolist() == [10]
     assert cache.certificates.top_votes.tolist() == [8_490]
     changed = stored(modified, classes=classes)
-    result = recert.recertify(changed, None, cache, samples=100, method="irs", reuse_threshold=1.0)
+    result = recert.recertify(changed, None, cache, samples=100, method=recert.Irs(reuse_threshold=1.0))
     assert result.lost.tolist() == [20]
     assert result.nobody.tolist() == [20]
     assert "20 samples had logits that were not finite" in result.explanation[0]
@@ -130,12 +131,12 @@ def test_the_same_model_has_no_flips_and_transfer_never_exceeds_the_cached_bound
         stored(votes["base"]), None, noise=NOISE, samples=8_500, alpha=0.001, certificate="one-sided"
     )
     same = recert.recertify(
-        stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method="irs", reuse_threshold=1.0
+        stored(votes["base"]), None, cache, samples=1_000, alpha=0.002, method=recert.Irs(reuse_threshold=1.0)
     )
     assert same.lost.sum() == 0
     for kind in ("base", "mild", "harsh"):
         result = recert.recertify(
-            stored(votes[kind]), None, cache, samples=1_000, alpha=0.002, method="irs", reuse_threshold=1.0
+            stored(votes[kind]), None, cache, samples=1_000, alpha=0.002, method=recert.Irs(reuse_threshold=1.0)
         )
         assert (result.top_lower <= cache.certificates.top_lower).all()
 
@@ -162,7 +163,7 @@ def test_networks_with_and_without_a_store(tmp_path: Path) -> None:
     recert.certify(original, x, noise=NOISE, samples=2_000, store=tmp_path)
     results = [recert.recertify(modified, x, c, samples=500) for c in (memory, tmp_path, str(tmp_path))]
     assert results[0].radius.tolist() == results[1].radius.tolist() == results[2].radius.tolist()
-    again = recert.recertify(original, x, memory, samples=500, method="irs", reuse_threshold=1.0)
+    again = recert.recertify(original, x, memory, samples=500, method=recert.Irs(reuse_threshold=1.0))
     assert again.lost.sum() == 0
     each = recert.recertify(modified, x, memory, samples=500, method="series", plan="uniform")
     shuffled = recert.recertify(modified, x[[3, 1, 3]], memory, samples=500, method="series", plan="uniform")
@@ -180,8 +181,6 @@ BAD_CALLS = [
     ({"alpha": 0.001}, "expected alpha above 0.001"),
     ({"alpha": 2.0}, "0 < alpha < 1"),
     ({"method": "magic"}, "one of auto, series, .*, got 'magic'"),
-    ({"irs_form": "loose"}, "'paper' or 'exact'"),
-    ({"reuse_threshold": 1.5}, "between 0 and 1"),
     ({"certificate": "two-sided"}, "one-sided' with method='irs'"),
     ({"method": "series", "samples": 5_000, "plan": "uniform"}, "at most 4250 samples"),
     ({"method": "series", "plan": "all"}, "a plan of acr, accuracy:RADIUS or uniform"),
@@ -196,6 +195,14 @@ def test_bad_calls_say_what_was_expected(
     cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
     with pytest.raises(ValueError, match=message):
         recert.recertify(stored(votes["mild"]), None, cache, **{"samples": 100, "method": "irs", **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"), [({"form": "loose"}, "'paper' or 'exact'"), ({"reuse_threshold": 1.5}, "between 0 and 1")]
+)
+def test_bad_knobs_of_irs_say_what_was_expected(knobs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        recert.Irs(**knobs)
 
 
 def test_too_few_samples_are_refused_before_any_is_drawn() -> None:
@@ -289,12 +296,22 @@ def test_what_a_paired_replay_gains() -> None:
 
 def test_no_thread_is_left_behind(votes: dict[str, np.ndarray]) -> None:
     cache = recert.certify(stored(votes["base"]), None, noise=NOISE, samples=8_500, certificate="one-sided")
-    task = Task.of(stored(votes["mild"]), cache, samples=100, alpha=0.002)
-    run(task, "series")
-    with pytest.raises(RuntimeError, match="after shutdown"):
-        task.background.bound([1], print)
-    with pytest.raises(ValueError, match="at most 4250 samples"):
-        run(Task.of(stored(votes["mild"]), cache, samples=4_251, alpha=0.002), "series")
+
+    class Failing(StoredVotes):
+        def __init__(self, votes: StoredVotes) -> None:
+            self.__dict__.update(votes.__dict__)
+
+        def draw(self, works: Sequence[Work], task: str, progress: object) -> Iterator[VoteChunk]:
+            yield from super().draw(works[:-1], task, None)
+            raise RuntimeError("out of order")
+
+    recert.recertify(stored(votes["mild"]), None, cache, samples=100)
+    with pytest.raises(RuntimeError, match="out of order"):
+        recert.recertify(Failing(stored(votes["mild"])), None, cache, samples=100)
+    deadline = time.monotonic() + 60
+    while [t for t in threading.enumerate() if t.name.startswith("recert-bounds")] and time.monotonic() < deadline:
+        time.sleep(0.01)  # a block in hand is finished
+    assert not [t for t in threading.enumerate() if t.name.startswith("recert-bounds")]
 
 
 def test_inputs_that_are_done_first_are_not_bounded_as_if_nothing_flipped() -> None:
@@ -334,7 +351,7 @@ def test_all_options_share_a_draw(
     result = recert.recertify(source, None, cache, samples=300, method=method, certificate=certificate)
     assert min(2, len(set(result.method[result.forward_passes > 0]))) == most
     assert source.finished == len(source.drawn) == most
-    monkeypatch.setattr("recert.recertification.methods.ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("recert.recertification.run.ROWS_AT_ONCE", 10)
     again = recert.recertify(in_blocks, None, cache, samples=300, method=method, certificate=certificate)
     assert max(in_blocks.drawn) == 10
     assert sum(in_blocks.drawn) == sum(source.drawn)

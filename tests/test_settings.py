@@ -303,10 +303,10 @@ class TestPredict:
 
 
 class TestCertificates:
-    CLAIMS = claim_one_sided([0, 1, 1], [100, 100, 40], 100, ERROR, 0.5)
+    CLAIMS = claim_one_sided([0, 1, 1], [100, 100, 40], 100, ERROR, NOISE)
 
     def build(self, **counts: Any) -> Certificates:
-        return Certificates.build(["a", "b", "c"], self.CLAIMS, ALONE, **counts)
+        return Certificates.build(["a", "b", "c"], self.CLAIMS, ALONE, NOISE, **counts)
 
     def test_counts_that_are_not_given_are_0(self) -> None:
         result = self.build(samples=100, kept=[1, 2, 3])
@@ -338,7 +338,7 @@ class TestCertificates:
 
 def test_a_tie_is_no_lead() -> None:
     half = np.array([0.5, 0.3, np.nextafter(0.5, 1)])
-    claims = claim_from_bounds([1, 1, 1], half, np.array([0.5, 0.3, 0.5]), 0.5, otherwise=Outcome.NO_MAJORITY)
+    claims = claim_from_bounds([1, 1, 1], half, np.array([0.5, 0.3, 0.5]), NOISE, otherwise=Outcome.NO_MAJORITY)
     assert claims.prediction.tolist() == [-1, -1, 1]
     assert claims.outcome.tolist() == [Outcome.NO_MAJORITY, Outcome.NO_MAJORITY, Outcome.CERTIFIED]
 

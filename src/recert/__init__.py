@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from recert.errors import RecertError as RecertError
     from recert.models.inference import prepare as prepare
     from recert.noise import Gaussian as Gaussian
+    from recert.recertification.irs import Irs as Irs
+    from recert.recertification.method import Method as Method
+    from recert.recertification.recertify import draw_votes as draw_votes
     from recert.recertification.recertify import recertify as recertify
+    from recert.recertification.registry import register_method as register_method
+    from recert.recertification.scratch import Scratch as Scratch
     from recert.sampling import Progress as Progress
     from recert.sampling import StoredVotes as StoredVotes
 
@@ -32,15 +37,20 @@ _HOMES = {
     "Cache": "recert.cache",
     "Certificates": "recert.certificates",
     "Gaussian": "recert.noise",
+    "Irs": "recert.recertification",
+    "Method": "recert.recertification",
     "Outcome": "recert.certificates",
     "Progress": "recert.sampling",
     "RecertError": "recert.errors",
+    "Scratch": "recert.recertification",
     "StoredVotes": "recert.sampling",
     "audit": "recert.auditing",
     "certify": "recert.certification",
+    "draw_votes": "recert.recertification",
     "predict": "recert.certification",
     "prepare": "recert.models.inference",
     "recertify": "recert.recertification",
+    "register_method": "recert.recertification",
     "select": "recert.choosing",
 }
 _ROOMS = ("bounds", "metrics")

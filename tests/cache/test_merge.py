@@ -210,7 +210,7 @@ def test_many_long_names_are_joined_as_far_as_there_is_room(tmp_path: Path) -> N
 def test_looks_keep_how_often_each_number_was_looked_at() -> None:
     base = Cache(
         Manifest(
-            model=recert.StoredVotes(np.zeros((1, 2), int)).identity, noise="gaussian:0.5", seed=0, classes=2, input_shape=(),
+            model=recert.StoredVotes(np.zeros((1, 2), int)).identity, noise=recert.Gaussian(0.5), seed=0, classes=2, input_shape=(),
             selection_samples=20, samples=300, alpha=0.1, certificate="one-sided", family=1, numerics={}, looks=(300, 300),
         )
     ).manifest  # fmt: skip

@@ -9,8 +9,7 @@ import pytest
 
 from recert.certificates import Certificates, Outcome, Settings
 from recert.certificates.claims import Claims
-from recert.noise import input_digest
-from recert.radius import one_sided_radius
+from recert.noise import Gaussian, input_digest
 from recert.report import Result
 
 MODEL = {"weights": "a1" * 32, "structure": "b2" * 32}
@@ -42,9 +41,9 @@ def make_result() -> MakeResult:
         settings = replace(SETTINGS, **changes)
         again = settings.method not in ("certify", "scratch")
         replayed = rng.integers(50, 90, count) if again else np.zeros(count, dtype=int)
-        claims = Claims(outcome, prediction, one_sided_radius(lower, 0.5), lower, 1 - lower)
+        claims = Claims(outcome, prediction, Gaussian(0.5).radius(lower), lower, 1 - lower)
         certificates = Certificates.build(
-            [input_digest(image) for image in images(count)], claims, settings,
+            [input_digest(image) for image in images(count)], claims, settings, Gaussian(0.5),
             top_votes=(lower * 1_000).astype(int), samples=1_000, replayed=replayed, lost=rng.integers(0, 4, count) * again,
             forward_passes=replayed + 3 if again else passes, seconds=0.25,
         )  # fmt: skip

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from recert.radius import one_sided_radius, two_sided_radius
+from recert import Gaussian
 
 mpmath.mp.dps = 50
 
@@ -16,8 +16,8 @@ def quantile(p: float) -> mpmath.mpf:
 @pytest.mark.parametrize("p", [0.5 + 1e-12, 0.500001, 0.51, 0.6, 0.8, 0.99, 0.999, 0.999931, 1 - 1e-9, 1 - 1e-15])
 @pytest.mark.parametrize("sigma", [0.12, 0.25, 1.0])
 def test_one_sided_is_never_above_and_hardly_below(p: float, sigma: float) -> None:
-    exact = mpmath.mpf(sigma) * quantile(p)
-    radius = one_sided_radius(p, sigma)
+    exact = mpmath.mpf(float(np.float32(sigma))) * quantile(p)  # the noise that is drawn has the scale as a float32
+    radius = Gaussian(sigma).radius(p)
     assert exact * (1 - mpmath.mpf("3e-14")) < radius <= exact
 
 
@@ -26,7 +26,7 @@ def test_one_sided_is_never_above_and_hardly_below(p: float, sigma: float) -> No
 )
 def test_two_sided_is_never_above_and_hardly_below(p: float, q: float) -> None:
     exact = (quantile(p) - quantile(q)) / 4
-    radius = two_sided_radius(p, q, 0.5)
+    radius = Gaussian(0.5).radius(p, q)
     assert exact - mpmath.mpf("1e-12") < radius <= exact
 
 
@@ -34,17 +34,19 @@ def test_two_sided_is_never_above_and_hardly_below(p: float, q: float) -> None:
 def test_two_sided_is_never_above_in_the_last_digit(q: float) -> None:
     """A rival at one half has a quantile of 0, so that nothing but the quantile of the class is rounded."""
     leaders = np.random.default_rng(0).uniform(0.51, 1, 60)
-    for p, radius in zip(leaders, two_sided_radius(leaders, q, 0.5), strict=True):
+    for p, radius in zip(leaders, Gaussian(0.5).radius(leaders, q), strict=True):
         exact = (quantile(float(p)) - quantile(q)) / 4
         assert exact * (1 - mpmath.mpf("5e-14")) < mpmath.mpf(float(radius)) <= exact
 
 
 def test_no_radius_without_a_lead() -> None:
-    assert one_sided_radius([0.0, 0.3, 0.5], 1.0).tolist() == [0, 0, 0]
-    assert two_sided_radius([0.3, 0.3], [0.3, 0.4], 1.0).tolist() == [0, 0]
-    assert two_sided_radius([0.0, 1.0, 0.5], [0.0, 1.0, 0.5], 1.0).tolist() == [0, 0, 0]
+    assert Gaussian(1.0).radius([0.0, 0.3, 0.5]).tolist() == [0, 0, 0]
+    assert Gaussian(1.0).radius([0.3, 0.3], [0.3, 0.4]).tolist() == [0, 0]
+    assert Gaussian(1.0).radius([0.0, 1.0, 0.5], [0.0, 1.0, 0.5]).tolist() == [0, 0, 0]
 
 
 def test_two_sided_with_the_trivial_rival_is_one_sided() -> None:
     p = np.linspace(0.51, 0.999, 50)
-    assert two_sided_radius(p, 1 - p, 0.5) == pytest.approx(one_sided_radius(p, 0.5), rel=1e-12)
+    assert Gaussian(0.5).radius(p, 1 - p).tolist() == Gaussian(0.5).radius(p).tolist()
+    nearly = np.nextafter(1 - p, 0)  # another formula, since the class leaves a little more
+    assert Gaussian(0.5).radius(p, nearly) == pytest.approx(Gaussian(0.5).radius(p), rel=1e-12)
