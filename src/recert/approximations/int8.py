@@ -19,7 +19,7 @@ from recert.approximations.onnx_file import describe
 from recert.approximations.onnx_kernels import OnnxKernels, kernel_gap
 from recert.approximations.onnx_quantisation import quantised_file
 from recert.approximations.twin.module import Twin
-from recert.models.optional import needed
+from recert.models.onnx_model import import_onnx
 
 CHECKED_ROWS = 8
 
@@ -32,7 +32,7 @@ def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
         "logits in float32"
     )
     context.facts["kernels"] = "onnxruntime int8"
-    context.facts["onnxruntime"] = needed("onnxruntime").__version__
+    context.facts["onnxruntime"] = import_onnx("onnxruntime").__version__
     context.facts["kernels_off_by"] = _kernels_off_by(file, context)
     return OnnxKernels(file)
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.data.dataset import Labels, Positions, Source, UnusableData, unit_range
+from recert.extras import import_extra
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SPLIT_NAMES = {"train": ("train",), "test": ("test", "val")}
@@ -67,12 +68,10 @@ def _read_images(paths: list[Path], first: Path) -> NDArray[np.float32]:
 
 
 def _open(path: Path) -> Any:
+    # PIL is installed as pillow, which torchvision depends on.
+    pillow = import_extra("PIL.Image", extra="vision", purpose="a folder of images")
     try:
-        from PIL import Image
-    except ImportError:
-        raise UnusableData("expected pillow to read images, got none installed; pip install pillow") from None
-    try:
-        with Image.open(path) as image:
+        with pillow.open(path) as image:
             image.load()
     except Exception as error:  # every decoder has its own errors
         raise UnusableData(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from recert.models.identity import ModelIdentity
 from recert.models.inference import PreparedModel, tf32_flags
+from recert.models.numerics import Numerics
 
 
 def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
@@ -25,7 +26,7 @@ def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> 
     return ModelIdentity("callable", name or "unnamed")
 
 
-def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> dict[str, str]:
+def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> Numerics:
     """Everything beside the weights that can change the last bit of a logit."""
     described = {
         "dtype": str(dtype).removeprefix("torch."),
@@ -40,7 +41,7 @@ def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -
         described["processor"] = torch.cuda.get_device_name(device)
         described["tf32_convolutions"], described["tf32_matmuls"] = (str(flag) for flag in tf32_flags())
         described["cudnn_benchmark"] = str(torch.backends.cudnn.benchmark)
-    return described
+    return Numerics.from_text(described)
 
 
 def _weights_digest(model: nn.Module) -> str:

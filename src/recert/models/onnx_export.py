@@ -16,18 +16,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
-from recert.models.onnx_model import OnnxModel
-from recert.models.optional import needed
+from recert.models.onnx_model import OnnxModel, import_onnx
 
 
 def to_onnxruntime(model: nn.Module, example_input: NDArray[np.float32]) -> OnnxModel:
     """The network in float32 on the CPU, computed by onnxruntime; `example_input` is a batch that it takes."""
-    needed("onnxruntime")
+    import_onnx("onnxruntime")
     private = copy.deepcopy(model).cpu().float().eval()
     with tempfile.TemporaryDirectory() as folder, quietly():
         path = str(Path(folder, "exported.onnx"))
         export(private, np.asarray(example_input, dtype=np.float32), path)
-        file = without_traces(needed("onnx").load(path))
+        file = without_traces(import_onnx("onnx").load(path))
     return OnnxModel(file.SerializeToString(deterministic=True)).eval()
 
 
@@ -42,7 +41,7 @@ def without_traces(file: Any) -> Any:
 
 def export(model: nn.Module, rows: NDArray[np.float32], path: str) -> None:
     """Write the graph of a float32 model on the CPU, for batches of any size."""
-    needed("onnxscript")
+    import_onnx("onnxscript")
     example = torch.from_numpy(np.resize(rows, (2, *rows.shape[1:])))  # torch.export takes a batch of 1 for a constant
     batch = ({0: torch.export.Dim.DYNAMIC},)
     try:

@@ -1,6 +1,5 @@
 """An ONNX graph as a torch module: its answers come from onnxruntime on the CPU."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.extras import import_extra
 
 # How a graph says that a tensor lies in another file: the key "location" in its wire format.
 _EXTERNAL = b"\n\x08location\x12"
@@ -91,7 +91,7 @@ def read_onnx(path: Path) -> OnnxModel:
 
 def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
     """A session on the CPU; without fusing, every operator runs as the graph writes it."""
-    runtime = _onnxruntime()
+    runtime = import_onnx("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # its own words on stderr would come beside ours
@@ -108,24 +108,20 @@ def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
         ) from None
 
 
-def _onnxruntime() -> Any:
-    try:
-        return importlib.import_module("onnxruntime")
-    except ImportError:
-        raise UnusableModel(
-            "expected onnxruntime for an .onnx model, got none installed; pip install 'recert[onnx]'"
-        ) from None
+def import_onnx(module: str) -> Any:
+    """A module of onnx, onnxscript or onnxruntime, or MissingExtra: one extra installs all three."""
+    return import_extra(module, extra="onnx", purpose="a network that onnxruntime runs")
 
 
 def _with_external_data(path: Path) -> bytes:
     """The graph with the weights of its side files inside. onnx refuses side files outside the graph's directory."""
+    onnx = import_onnx("onnx")
     try:
-        onnx = importlib.import_module("onnx")
         data: bytes = onnx.load(str(path)).SerializeToString()
-    except Exception as error:  # not installed, a side file missing or elsewhere: all have the same remedy
+    except Exception as error:  # a side file missing or elsewhere: onnx has a class for every cause and no common one
         raise UnusableModel(
             f"expected the weights that {path} keeps in another file, got none ({_first_line(error)}); put that file "
-            "beside it and pip install 'recert[onnx]', or export again with external_data=False"
+            "beside it, or export again with external_data=False"
         ) from None
     return data
 

@@ -1,4 +1,4 @@
-"""The verb `train`: Gaussian-augmented training of a shipped network (Cohen et al., 2019)."""
+"""`train`: Gaussian-augmented training of a shipped network (Cohen et al., 2019)."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The verb `approximate`: a cheaper model, what was done to it, and the evidence that something was."""
+"""`approximate`: a cheaper model, what was done to it, and the evidence that something was."""
 
 import copy
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ def approximate(
     output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
     calibration inputs; with neither, weights are compared and the sampler looks at the rows before it draws.
 
-    `int8` and `int8-twin` need `calibration`.
+    `int8` and `int8-twin` need `calibration`; `needs_calibration(spec)` says it of any spec.
     """
     *before, last = [parse(step) for step in steps(spec)]
     if not isinstance(model, nn.Module):
