@@ -1,4 +1,4 @@
-"""Reading and tidying a quantised ONNX file. Files are `onnx.ModelProto`, which carries no types."""
+"""Reading and changing a quantised ONNX file. Files are `onnx.ModelProto`, which carries no types."""
 
 from collections import Counter
 from typing import Any

@@ -11,7 +11,7 @@ from torch import nn
 from recert.approximations.calibration import Calibration
 from recert.approximations.onnx_file import with_float_outputs
 from recert.errors import UnusableModel
-from recert.models.onnx_export import export, first_cause, quietly, without_traces
+from recert.models.onnx_export import export, first_cause, quietly, without_metadata
 from recert.models.onnx_model import import_onnx
 
 QUANTISED_OPERATORS = [
@@ -36,7 +36,7 @@ def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
                 f"onnxruntime could not quantise the exported model: {first_cause(error)}; "
                 "quantise it yourself and pass the .onnx file"
             ) from error
-        file = without_traces(with_float_outputs(onnx.load(quantised)))
+        file = without_metadata(with_float_outputs(onnx.load(quantised)))
     content: bytes = file.SerializeToString(deterministic=True)
     return content
 

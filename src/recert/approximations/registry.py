@@ -1,4 +1,4 @@
-"""Which approximations there are: built in, registered in code, or brought by an installed package. No torch here."""
+"""Which approximations there are: built in, registered in code, or from an installed package. No torch here."""
 
 import importlib
 import re
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "recert.approximations"
 
 Build = Callable[["nn.Module", str | None, "Context"], "nn.Module"]
-"""Takes a private copy of the model (eval mode), what stands after the colon, and the context; returns the new model."""
+"""Takes a private copy of the model (eval mode), what follows the colon, and the context; returns the new model."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Kind:
 
     @property
     def needs_calibration(self) -> bool:
-        """Whether it measures something on calibration inputs. Imports the package that brings it, if there is one."""
+        """Whether it measures something on calibration inputs. Imports the installed package that it is from, if there is one."""
         if self.calibrated is None:
             return bool(getattr(self.load(), "needs_calibration", False))
         return self.calibrated
@@ -92,7 +92,7 @@ def steps(spec: str) -> list[str]:
 
 
 def needs_calibration(spec: str) -> bool:
-    """Whether any step of a spec needs calibration inputs; whoever calls `approximate` then passes them.
+    """Whether any step of a spec needs calibration inputs; if so, `approximate` must be given them.
 
     >>> needs_calibration("prune:0.3"), needs_calibration("prune:0.3+int8")
     (False, True)
@@ -124,7 +124,7 @@ def register(name: str, build: Build, *, description: str | None = None, needs_c
 
 
 def _kinds() -> dict[str, Kind]:
-    """All kinds by name. What an installed package brings never replaces a built-in."""
+    """All kinds by name. What is from an installed package never replaces a built-in."""
     kinds = {**_BUILT_IN, **_registered}
     for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
         if point.name in _BUILT_IN:

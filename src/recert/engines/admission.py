@@ -28,7 +28,7 @@ class Admission:
                 raise UnusableModel(f"{report.reason} (on node {report.node})")
             return f"{report.reason} (on node {report.node})"
         if self.facts:
-            # It was given the first worker's batch size; only a lack of memory makes a worker take a smaller one.
+            # All workers are given one batch size; only a lack of memory makes a worker take a smaller one.
             if report.numerics.batch_size != self.facts[0].numerics.batch_size:
                 return f"out of memory as it started on node {report.node}"
             if not self._allow_numerics:

@@ -45,7 +45,7 @@ class PreparedModel(nn.Module):
         self.batch_sizes: dict[tuple[int, ...], int] = {}
         """The fastest batch for each shape of input, once it is found."""
         self._compiled: Callable[[Tensor], Any] | None = None
-        self.training = network.training  # and nobody else's: a layer left in training mode is to be found
+        self.training = network.training  # the network's own: sampling refuses a layer that was left in training mode
 
     def forward(self, batch: Tensor) -> Any:
         with self.torch_flags():
@@ -105,7 +105,7 @@ def prepare(
         raise ValueError("expected a torch network, got one that runs in onnxruntime, which computes as its file says")
     if precision == "tf32" and not any(t.is_cuda for t in (*model.parameters(), *model.buffers())):
         raise ValueError("expected a network on a CUDA device with precision='tf32', got one on the CPU; use 'fp32'")
-    network = copy.deepcopy(model)
+    network = copy.deepcopy(model)  # the caller's model stays as it is
     if precision is not None:
         network = network.to(PRECISIONS[precision])
     if channels_last:

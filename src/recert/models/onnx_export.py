@@ -26,11 +26,11 @@ def to_onnxruntime(model: nn.Module, example_input: NDArray[np.float32]) -> Onnx
     with tempfile.TemporaryDirectory() as folder, quietly():
         path = str(Path(folder, "exported.onnx"))
         export(private, np.asarray(example_input, dtype=np.float32), path)
-        file = without_traces(import_onnx("onnx").load(path))
+        file = without_metadata(import_onnx("onnx").load(path))
     return OnnxModel(file.SerializeToString(deterministic=True)).eval()
 
 
-def without_traces(file: Any) -> Any:
+def without_metadata(file: Any) -> Any:
     """Drop notes on where the graph came from (source paths among them): the same model gives the same bytes."""
     graph = file.graph
     for part in (graph, *graph.node, *graph.initializer, *graph.value_info, *graph.input, *graph.output):
@@ -78,7 +78,7 @@ def first_cause(error: BaseException) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the progress, graphs and deprecation messages of the exporters, which are none of the user's business."""
+    """Without the progress, graphs and deprecation messages of the exporters, of which the user can change nothing."""
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from recert.errors import UnusableModel
 from recert.extras import import_extra
 
-# How a graph says that a tensor lies in another file: the key "location" in its wire format.
+# How a graph says that a tensor is in another file: the key "location" in its wire format.
 _EXTERNAL = b"\n\x08location\x12"
 _INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
@@ -84,7 +84,7 @@ class OnnxModel(nn.Module):
 
 
 def read_onnx(path: Path) -> OnnxModel:
-    """The model of an .onnx file, weights kept beside it in other files included."""
+    """The model of an .onnx file, with weights that are in other files beside it."""
     data = path.read_bytes()
     return OnnxModel(_with_external_data(path) if _EXTERNAL in data else data)
 
@@ -94,9 +94,11 @@ def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
     runtime = import_onnx("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 4  # its own words on stderr would come beside ours
+    options.log_severity_level = 4  # its messages on stderr would repeat our errors
     options.use_deterministic_compute = True
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are also making noise
+    options.add_session_config_entry(
+        "session.intra_op.allow_spinning", "0"
+    )  # waiting threads would take the cores from the making of noise
     if not fused:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
