@@ -29,8 +29,8 @@ def arms(options: argparse.Namespace, inputs: np.ndarray) -> dict[str, tuple[nn.
     network = load_model(options.model).model.to(options.device)
     noise = parse_noise(options.noise)
     if options.device.startswith("cuda"):
-        stand_in = prepare(network, numerics=options.proxy or "fp16", compile=True)
-        return {name: (prepare(network, numerics=name, compile=True), stand_in) for name in options.direct.split(",")}
+        stand_in = prepare(network, precision=options.proxy or "fp16", compile=True)
+        return {name: (prepare(network, precision=name, compile=True), stand_in) for name in options.direct.split(",")}
     stand_in, _ = proxy_of(network, options.proxy or "int8", inputs, noise, 0)
     return {"torch": (prepare(network), stand_in), "onnxruntime": (to_onnxruntime(network, inputs[:2]), stand_in)}
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--noise", required=True)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--direct", default="fp32", help="on a GPU: numerics of the network that is certified")
+    parser.add_argument("--direct", default="fp32", help="on a GPU: precision of the network that is certified")
     parser.add_argument("--proxy", default=None)
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--selection-samples", type=int, default=500)

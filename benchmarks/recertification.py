@@ -1,8 +1,8 @@
 """Wall time of `recertify` against the bare network on as many samples: drawing, planning and bounds, after warm-up.
 
-    python benchmarks/recertification.py --device cuda --model cifar-resnet110@FILE --noise gaussian:0.5 --data cifar10:DIR --numerics tf32
+    python benchmarks/recertification.py --device cuda --model cifar-resnet110@FILE --noise gaussian:0.5 --data cifar10:DIR --precision tf32
 
-The changed network is pruned by 10% and runs in the same numerics; the cache is made first and not timed.
+The changed network is pruned by 10% and runs in the same precision; the cache is made first and not timed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import recert
 import recert.sampling
 from recert.approximations import approximate
 from recert.data import load_data
-from recert.models.inference import NUMERICS, prepare
+from recert.models.inference import PRECISIONS, prepare
 from recert.models.loading import load_model
 from recert.noise import parse_noise
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--noise", required=True)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--numerics", default="tf32")
+    parser.add_argument("--precision", default="tf32")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--cached", type=int, default=10_000)
     parser.add_argument("--samples", type=int, default=1_000)
@@ -36,13 +36,13 @@ def main() -> None:
     data = load_data(options.data, split="test", every=10_000 // options.count, count=options.count)
     network = load_model(options.model).model.to(options.device)
     changed = approximate(network, "prune:0.1", example_input=data.inputs[:2]).model
-    base, changed = (prepare(m, numerics=options.numerics, compile=True) for m in (network, changed))
+    base, changed = (prepare(m, precision=options.precision, compile=True) for m in (network, changed))
     cache = recert.certify(
         base, data.inputs, noise=parse_noise(options.noise), samples=options.cached, selection_samples=500
     )
     size = cache.manifest.batch_size
     assert size is not None
-    batch = torch.rand(size, *data.inputs.shape[1:], device=options.device, dtype=NUMERICS[options.numerics])
+    batch = torch.rand(size, *data.inputs.shape[1:], device=options.device, dtype=PRECISIONS[options.precision])
     batch = batch.to(memory_format=torch.channels_last)
     rounds = []
     for number in range(options.rounds + 1):

@@ -1,7 +1,7 @@
 """How cost grows: seconds against samples, inputs and batch size, and memory against samples, with slope and constant.
 
     python benchmarks/scaling.py --network cifar-resnet20 --device cpu
-    python benchmarks/scaling.py --network cifar-resnet110 --device cuda --numerics tf32 --compile --unit 40000
+    python benchmarks/scaling.py --network cifar-resnet110 --device cuda --precision tf32 --compile --unit 40000
 
 A unit is the work of the smallest run. Seconds are of `draw` after warm-up; a straight line is fitted to seconds over samples.
 """
@@ -47,15 +47,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", default="cifar-resnet20")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--numerics", default=None)
+    parser.add_argument("--precision", default=None)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--unit", type=int, default=2_048)
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     torch.manual_seed(0)
     model = build_model(options.network).eval().to(options.device)
-    if options.numerics or options.compile:
-        model = prepare(model, numerics=options.numerics, compile=options.compile)
+    if options.precision or options.compile:
+        model = prepare(model, precision=options.precision, compile=options.compile)
     images = np.random.default_rng(0).random((64, 3, 32, 32), dtype=np.float32)
     sampler = Sampler(model, images, noise=Gaussian(0.5), seed=0)
     seconds(sampler, 1, options.unit)  # warm up

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from recert.models.inference import NUMERICS, prepare, tf32_flags
+from recert.models.inference import PRECISIONS, prepare, tf32_flags
 from recert.models.locuslab import ARCHITECTURES
 from recert.models.registry import build_model
 from recert.noise import Gaussian, Stream
@@ -140,16 +140,16 @@ def arms_of(name: str, options: argparse.Namespace) -> dict[str, Callable[[int],
         arms["loop defaults"] = with_tf32(True, loop(model, image, loop_batch, classes))
     if importlib.util.find_spec("art") and not options.no_art:
         arms["ART"] = art(model, images[:1], classes, options.device)
-    for numerics in options.numerics.split(","):
-        prepared = prepare(model, numerics=numerics, compile=options.compile)
+    for precision in options.precision.split(","):
+        prepared = prepare(model, precision=precision, compile=options.compile)
         started = time.perf_counter()
         sampler = Sampler(prepared, images, noise=NOISE, seed=0, batch_size=options.batch_size)
         ready = time.perf_counter() - started
-        print(f"{name} {numerics}: batch {sampler.batch_size}, ready after {ready:.0f} s", flush=True)
-        batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=NUMERICS[numerics])
+        print(f"{name} {precision}: batch {sampler.batch_size}, ready after {ready:.0f} s", flush=True)
+        batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[precision])
         batch = batch.to(memory_format=torch.channels_last)
-        arms[f"bare {numerics}"] = bare(prepared, batch)
-        arms[f"ours {numerics}"] = ours(sampler)
+        arms[f"bare {precision}"] = bare(prepared, batch)
+        arms[f"ours {precision}"] = ours(sampler)
     return arms
 
 
@@ -157,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default="cifar-resnet20")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--numerics", default=None, help="fp32,tf32,bf16,fp16; by default those of the device")
+    parser.add_argument("--precision", default=None, help="fp32,tf32,bf16,fp16; by default those of the device")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--no-art", action="store_true")
     parser.add_argument("--batch-size", type=int, default=None)
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     cuda = options.device.startswith("cuda")
-    options.numerics = options.numerics or ("fp32,tf32,bf16,fp16" if cuda else "fp32,bf16")
+    options.precision = options.precision or ("fp32,tf32,bf16,fp16" if cuda else "fp32,bf16")
     results = {}
     for name in options.networks.split(","):
         arms = arms_of(name, options)
@@ -189,8 +189,8 @@ def main() -> None:
 def report(name: str, rates: dict[str, float]) -> None:
     print(f"\n{name}\n| arm | samples/s | of bare | of loop fp32 | of loop defaults |\n|---|---|---|---|---|")
     for arm, value in rates.items():
-        kind, _, numerics = arm.partition(" ")
-        cells = [f"{value / rates[f'bare {numerics}']:.3f}" if kind == "ours" else ""]
+        kind, _, precision = arm.partition(" ")
+        cells = [f"{value / rates[f'bare {precision}']:.3f}" if kind == "ours" else ""]
         cells += [f"{value / rates[base]:.2f}" if base in rates else "" for base in ("loop fp32", "loop defaults")]
         print(f"| {arm} | {value:,.0f} | {' | '.join(cells)} |", flush=True)
 

@@ -36,11 +36,11 @@ ALLOWED = {
     "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled"},
     "models": {"errors", "extras", "noise"},
-    "certificates": {"bounds", "radius", "metrics", "noise"},
-    "cache": {"certificates", "errors", "models", "noise", "votes"},
+    "certificates": {"bounds", "extras", "metrics", "models", "noise"},
+    "cache": {"certificates", "errors", "extras", "models", "noise", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
-    "engines": {"cache", "errors", "models", "noise", "sampling", "votes"},
-    "planning": {"bounds", "radius"},
+    "engines": {"errors", "extras", "models", "noise", "sampling", "votes"},
+    "planning": {"bounds", "noise", "votes"},
     # certify(proxy=...) hands over to `proxy`, which is built on certify itself
     "certification": {"bounds", "cache", "certificates", "noise", "proxy", "sampling"},
     "proxy": {
@@ -52,12 +52,12 @@ ALLOWED = {
     "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"cache", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
-        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
+        "bounds", "cache", "certificates", "certification", "extras", "models", "noise", "planning", "radius", "recertification", "sampling",
     },
     "approximations": {"errors", "models", "noise", "sampling"},
-    "data": {"errors", "models"},
+    "data": {"errors", "extras", "models"},
     "figures": set(),
-    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
+    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},
     "training": {"cache", "data", "errors", "models", "noise", "version"},
     "studies": {
         "approximations", "bounds", "cache", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",

@@ -12,6 +12,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -343,7 +344,7 @@ def test_usage_errors_exit_with_2() -> None:
         (["certify", *SMALL, "--workers", "2"], "expected --engine ray with --workers"),
         (["certify", *SMALL, "-o", "out.xlsx"], "ending in .parquet, .csv or .tsv"),
         (["certify", *SMALL, "--runtime", "onnxruntime", "--compile"], "it decides these"),
-        (["certify", *SMALL, "--numerics", "tf32"], "a network on a CUDA device"),
+        (["certify", *SMALL, "--precision", "tf32"], "a network on a CUDA device"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_any_work(call: list[str], words: str) -> None:
@@ -351,6 +352,35 @@ def test_options_that_do_not_go_together_are_refused_before_any_work(call: list[
     assert run.returncode == 1
     assert words in " ".join(run.stderr.split())
     assert "certifying" not in run.stderr
+
+
+def test_a_registered_proxy_that_needs_calibration_is_calibrated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On training data, so that other inputs and shards have the same proxy."""
+    from recert.approximations import register, registry
+
+    monkeypatch.setattr(registry, "_registered", {})
+    calibrated_on: list[str] = []
+
+    def shifted(model: torch.nn.Module, argument: str | None, context: Any) -> torch.nn.Module:
+        calibrated_on.append(context.required_calibration().facts()["calibration"])
+        with torch.no_grad():
+            model.fc2.bias += 0.01 * torch.arange(10)
+        return model
+
+    register("shifted", shifted, needs_calibration=True)
+    call = ["certify", *SMALL, "--samples", "200", "--store", str(tmp_path / "s"), "--proxy", "shifted"]
+    run = recert(*call)
+    assert run.returncode == 0, run.stderr
+    assert calibrated_on == ["1 x 256 inputs, gaussian:0.5, seed 0"]
+
+
+def test_a_precision_is_a_proxy_of_a_prepared_model(tmp_path: Path) -> None:
+    """Although it is no approximation: it has no name in that list."""
+    call = ["certify", *SMALL, "--samples", "200", "--store", str(tmp_path / "s"), "--precision", "bf16"]
+    run = recert(*call, "--proxy", "fp32")
+    assert run.returncode == 0, run.stderr
 
 
 def test_certify_by_proxy_says_what_both_networks_cost(tmp_path: Path) -> None:

@@ -159,24 +159,24 @@ def test_a_network_that_needs_plain_memory_gets_it() -> None:
             return self.head(self.conv(batch).view(len(batch), -1))
 
     sampler = Sampler(Views().eval().cuda(), images(), noise=Gaussian(0.5), seed=0, batch_size=64)
-    assert sampler.numerics["memory_format"] == "contiguous"
+    assert sampler.numerics.text("memory_format") == "contiguous"
 
 
-@pytest.mark.parametrize("numerics", ["fp32", "tf32", "bf16", "fp16"])
-def test_numerics_are_recorded_and_flip_few_votes(numerics: str) -> None:
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
+def test_precisions_are_recorded_and_flip_few_votes(precision: str) -> None:
     model = network().cuda()
-    prepared = recert.prepare(model, numerics=numerics)
+    prepared = recert.prepare(model, precision=precision)
     sampler = Sampler(prepared, images(), noise=Gaussian(0.5), seed=0, batch_size=512)
-    assert sampler.numerics["tf32_convolutions"] == str(numerics == "tf32" or numerics in ("bf16", "fp16"))
-    differing = np.mean(votes(prepared, 512) != votes(recert.prepare(model, numerics="fp32"), 512))
-    print(f"{numerics}: {differing:.5f} of the votes differ from strict float32")
+    assert sampler.numerics.text("tf32_convolutions") == str(precision == "tf32" or precision in ("bf16", "fp16"))
+    differing = np.mean(votes(prepared, 512) != votes(recert.prepare(model, precision="fp32"), 512))
+    print(f"{precision}: {differing:.5f} of the votes differ from strict float32")
     assert differing < 0.02
     assert torch.backends.cudnn.allow_tf32  # as it was
 
 
 def test_compiled_networks_vote_alike() -> None:
     model = network().cuda()
-    compiled, plain = recert.prepare(model, numerics="fp32", compile=True), recert.prepare(model, numerics="fp32")
+    compiled, plain = recert.prepare(model, precision="fp32", compile=True), recert.prepare(model, precision="fp32")
     differing = np.mean(votes(compiled, 512) != votes(plain, 512))
     print(f"compiled: {differing:.5f} of the votes differ")
     assert differing < 0.002
@@ -204,8 +204,8 @@ def test_the_batch_size_is_found_by_speed() -> None:
 def test_certify_and_recertify_on_the_device() -> None:
     model, changed = network().cuda(), network().cuda().half()
     cache = recert.certify(model, images(), noise=Gaussian(0.25), samples=2_000)
-    assert cache.manifest.numerics["device"] == "cuda"
-    assert "tf32_convolutions" in cache.manifest.numerics
+    assert cache.manifest.numerics.text("device") == "cuda"
+    assert "tf32_convolutions" in cache.manifest.numerics.values
     result = recert.recertify(changed, images(), cache, samples=500)
     assert result.lost.sum() < 0.05 * result.replayed.sum()
 

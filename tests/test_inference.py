@@ -38,7 +38,7 @@ def digits() -> nn.Module:
 
 def test_choices_are_part_of_the_identity(digits: nn.Module) -> None:
     prepared = [
-        prepare(digits), prepare(digits, channels_last=False), prepare(digits, numerics="fp32"), prepare(digits, numerics="bf16"),
+        prepare(digits), prepare(digits, channels_last=False), prepare(digits, precision="fp32"), prepare(digits, precision="bf16"),
         prepare(digits, compile=True),
     ]  # fmt: skip
     assert len({identify(model) for model in (digits, *prepared)}) == 6
@@ -47,15 +47,27 @@ def test_choices_are_part_of_the_identity(digits: nn.Module) -> None:
 
 def test_the_given_network_stays_as_it_is(digits: nn.Module) -> None:
     before = identify(digits), [p.stride() for p in digits.parameters()]
-    prepare(digits, numerics="bf16")
+    prepare(digits, precision="bf16")
     to_onnxruntime(digits, images())
     assert (identify(digits), [p.stride() for p in digits.parameters()]) == before
 
 
-@pytest.mark.parametrize("numerics", ["fp32", "bf16"])
-def test_few_votes_differ(digits: nn.Module, numerics: str) -> None:
-    differing = np.mean(votes(prepare(digits, numerics=numerics)) != votes(digits))
-    assert differing <= (0.0005 if numerics == "fp32" else 0.02)
+def test_how_it_is_run_is_part_of_the_identity_in_the_words_of_old_stores(digits: nn.Module) -> None:
+    """Stores know prepared models by these words: other words would be other models."""
+    half = copy.deepcopy(digits).to(torch.bfloat16)
+    for options, network, words in (
+        ({}, digits, "channels-last"),
+        ({"channels_last": False}, digits, "as it is"),
+        ({"precision": "fp32"}, digits, "fp32, channels-last"),
+        ({"precision": "bf16", "channels_last": False, "compile": True}, half, "bf16, compiled"),
+    ):
+        assert identify(prepare(digits, **options)) == identify(network, f" run as {words}")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_few_votes_differ(digits: nn.Module, precision: str) -> None:
+    differing = np.mean(votes(prepare(digits, precision=precision)) != votes(digits))
+    assert differing <= (0.0005 if precision == "fp32" else 0.02)
 
 
 def test_onnxruntime_votes_as_torch_does(digits: nn.Module) -> None:
@@ -81,7 +93,7 @@ def test_torchs_flags_are_as_they_were(digits: nn.Module) -> None:
             seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32))
             return torch.zeros(len(batch), 2)
 
-    prepare(Looks().eval(), numerics="fp32")(torch.zeros(2, 3))
+    prepare(Looks().eval(), precision="fp32")(torch.zeros(2, 3))
     after = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.benchmark
     assert seen == [(False, False)]
     assert before == after
@@ -90,8 +102,8 @@ def test_torchs_flags_are_as_they_were(digits: nn.Module) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"numerics": "fp8"}, "one of fp32, tf32, bf16, fp16, got 'fp8'"),
-        ({"numerics": "tf32"}, "a network on a CUDA device"),
+        ({"precision": "fp8"}, "one of fp32, tf32, bf16, fp16, got 'fp8'"),
+        ({"precision": "tf32"}, "a network on a CUDA device"),
     ],
 )
 def test_bad_choices(digits: nn.Module, options: dict[str, str], words: str) -> None:
@@ -116,7 +128,7 @@ def test_a_network_that_needs_plain_memory_gets_it() -> None:
             return self.head(self.conv(batch).view(len(batch), -1))
 
     sampler = Sampler(Views().eval(), images(), noise=NOISE, seed=0)
-    assert sampler.numerics["memory_format"] == "contiguous"
+    assert sampler.numerics.text("memory_format") == "contiguous"
 
 
 class RaisesOn(nn.Module):

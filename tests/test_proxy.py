@@ -67,9 +67,9 @@ def test_coverage_of_the_whole_procedure(shift: float, certificate: str) -> None
 
 
 def test_prepared_models_get_a_prepared_proxy() -> None:
-    model = prepare(load_model("digits").model, numerics="fp32")
+    model = prepare(load_model("digits").model, precision="fp32")
     stand_in, name = proxy_of(model, "bf16", np.zeros((2, 1, 8, 8), np.float32), NOISE, 0)
-    assert stand_in.inference.numerics == "bf16"
+    assert stand_in.inference.precision == "bf16"
     assert name.startswith("bf16")
     assert next(stand_in.parameters()).dtype == torch.bfloat16
 

@@ -224,7 +224,7 @@ def test_an_out_of_memory_batch_is_halved_and_retried(error: Exception, limit: i
     votes = [drawn.votes for drawn in collect(sampler, estimation(5, 37), "test")]
     assert np.array_equal(votes, draw(model, inputs(), estimation(5, 37), batch_size=8))
     assert limit / 2 < sampler.batch_size <= limit
-    assert sampler.numerics["batch_size"] == str(sampler.batch_size)
+    assert sampler.numerics.text("batch_size") == str(sampler.batch_size)
 
 
 def tiring(model: nn.Module, most: int) -> Callable[[Tensor], Tensor]:

@@ -13,6 +13,7 @@ import recert
 from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes
 from recert.certificates import Settings, Together, claim_from_bounds, claim_one_sided
 from recert.certification import check_settings, family_members
+from recert.models.numerics import Numerics
 from recert.sampling import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
@@ -21,7 +22,7 @@ ERROR = 2**-6
 
 ALONE = Settings(
     method="series", certificate="one-sided", alpha=ERROR, error=ERROR, noise="gaussian:0.5", seed=0, samples=100,
-    selection_samples=50, model={}, numerics={"torch": "2.0"},
+    selection_samples=50, model={}, numerics=Numerics.from_text({"torch": "2.0"}),
 )  # fmt: skip
 CLAIM = (
     "For each input on its own, with probability at least 0.984375 over the noise drawn, the smoothed model's prediction is "
@@ -75,10 +76,10 @@ class TestGuarantee:
         assert "with probability at least 0.75." in added(family=2, planned=tuple(range(1, 9)))
 
     def test_of_votes_that_were_drawn_in_two_ways(self) -> None:
-        mixed = {"torch": "2.0, 2.1", "device": "cpu", "batch_size": "64, 32"}
+        mixed = Numerics.from_text({"torch": "2.0, 2.1", "device": "cpu", "batch_size": "64, 32"})
         expected = " The cached votes were drawn with mixed numerics (batch_size, torch): this holds if they do not change votes."
         assert added(numerics=mixed) == added(cache_numerics=mixed) == expected
-        assert added(numerics=mixed, cache_numerics={"torch": "2.0"}) == ""
+        assert added(numerics=mixed, cache_numerics=Numerics.from_text({"torch": "2.0"})) == ""
 
     def test_of_votes_of_a_proxy(self) -> None:
         assert added(proxy={"made by": "fp16"}) == (
@@ -247,7 +248,7 @@ class TestCertify:
             assert cache.manifest.batch_size == 8
         for size, used in ((None, "8"), (4, "4")):  # and re-certified at it unless told
             result = recert.recertify(network, inputs, tmp_path, samples=10, alpha=0.2, batch_size=size)
-            assert result.settings.numerics["batch_size"] == used
+            assert result.settings.numerics.text("batch_size") == used
 
     def test_claims_are_counted_of_families_only(self) -> None:
         assert certified(samples=100, rows=3).manifest.claims == 0
@@ -264,11 +265,11 @@ class TestCertify:
         class Changing(StoredVotes):
             def draw(self, works: Sequence[Work], task: str, progress: object) -> Iterator[VoteChunk]:
                 yield from super().draw(works, task, None)
-                self.numerics = {"source": "smaller batches"}
+                self.numerics = Numerics.from_text({"source": "smaller batches"})
 
         votes = np.zeros((1, 100), int)
         cache = recert.certify(Changing(votes, selection=votes), None, noise=NOISE, samples=100)
-        assert cache.manifest.numerics == {"source": "stored votes, smaller batches"}
+        assert cache.manifest.numerics.to_text() == {"source": "stored votes, smaller batches"}
         assert "mixed numerics (source)" in cache.certificates.guarantee
 
 
@@ -348,14 +349,15 @@ def test_a_re_certification_names_what_either_models_votes_were_drawn_with(metho
     """But for scratch, which owes nothing to the cache: neither its numerics nor its looks and its selection votes."""
     votes = np.zeros((2, 100), int)
     changed = StoredVotes(votes, selection=votes, fresh=votes, classes=2)
-    changed.numerics = {"source": "another device"}
+    changed.numerics = Numerics.from_text({"source": "another device"})
     cache = certified(samples=100, selection_samples=70, rows=2)
     options = {"certificate": "one-sided", "plan": "uniform", "selection_samples": 40}
     settings = recert.recertify(changed, None, cache, samples=50, method=method, **options).settings  # type: ignore[arg-type]
-    assert settings.numerics == {"source": "another device"}
+    assert settings.numerics.to_text() == {"source": "another device"}
     assert settings.samples == 50
     if method == "scratch":
         assert (settings.cache_numerics, settings.looks, settings.selection_samples) == (None, (), 40)
     else:
-        assert settings.cache_numerics == {"source": "stored votes"}
+        assert settings.cache_numerics is not None
+        assert settings.cache_numerics.to_text() == {"source": "stored votes"}
         assert (settings.looks, settings.selection_samples) == (cache.manifest.looks, 70)

@@ -17,7 +17,7 @@ from recert.approximations import Calibration, approximate
 from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import certify, family_members
-from recert.models.inference import NUMERICS, PreparedModel, prepare
+from recert.models.inference import PRECISIONS, PreparedModel, prepare
 from recert.noise import Noise
 from recert.recertification import recertify
 from recert.sampling import ProgressCallback, open_source
@@ -98,8 +98,8 @@ def proxy_of(
         raise ValueError(f"expected a torch module with proxy={proxy!r}, got a function; pass the proxy as a model")
     if isinstance(model, PreparedModel):
         chosen = model.inference
-        if proxy in NUMERICS:
-            made = prepare(model.network, numerics=proxy, channels_last=chosen.channels_last, compile=chosen.compiled)
+        if proxy in PRECISIONS:
+            made = prepare(model.network, precision=proxy, channels_last=chosen.channels_last, compile=chosen.compiled)
             return made, str(made.inference)
         model = model.network
     calibration = Calibration(inputs[:CALIBRATION_INPUTS], noise=noise, seed=seed)

@@ -10,7 +10,15 @@ import torch
 from torch import nn
 
 import recert
-from recert.approximations import approximate, available_approximations, parse, register, registry
+from recert.approximations import (
+    Calibration,
+    approximate,
+    available_approximations,
+    needs_calibration,
+    parse,
+    register,
+    registry,
+)
 
 from .conftest import calibration, images, trained
 
@@ -125,6 +133,84 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(result.model.last.weight, trained().last.weight * 3)
     with pytest.raises(recert.RecertError, match="'broken' from no_such_package:build could not be loaded"):
         approximate(trained(), "broken")
+
+
+def test_built_ins_say_whether_they_need_calibration() -> None:
+    """Exactly those that cannot be made without."""
+    for usage in available_approximations():
+        spec = usage.replace(":F", ":0.1")
+        if not needs_calibration(spec):
+            continue
+        with pytest.raises(ValueError, match=f"expected calibration inputs for {spec}, got none"):
+            approximate(trained(), spec)
+    assert [spec for spec in ("int8", "int8-twin", "prune:0.1+int8", "bf16", "prune:0.1") if needs_calibration(spec)] == [
+        "int8", "int8-twin", "prune:0.1+int8",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="known approximations"):
+        needs_calibration("int4")
+
+
+def clipped(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
+    """The last weights clipped to the largest value of the calibration inputs."""
+    with torch.no_grad():
+        model.last.weight.clamp_(max=0.01 * float(context.required_calibration().noisy().max()))
+    return model
+
+
+clipped.needs_calibration = True  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_a_registered_approximation_says_whether_it_needs_calibration() -> None:
+    register("clipped", clipped, needs_calibration=True)
+    register("tripled", tripled)
+    assert needs_calibration("clipped")
+    assert needs_calibration("tripled+clipped")
+    assert not needs_calibration("tripled")
+
+
+@pytest.mark.usefixtures("clean_registry")
+def test_the_command_line_calibrates_what_needs_it() -> None:
+    """On noisy training inputs, not on the inputs that are certified."""
+    from recert.cli.loading import CALIBRATION_INPUTS, approximated
+    from recert.data import load_data
+    from recert.models import load_model
+
+    seen: list[Calibration | None] = []
+
+    def shifted(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
+        seen.append(context.calibration)
+        with torch.no_grad():
+            model.fc2.bias += 0.1 * torch.arange(10)
+        return model
+
+    register("shifted", shifted, needs_calibration=True)
+    register("shifted-freely", shifted)
+    network, data, noise = load_model("digits").model, load_data("digits", count=3), recert.Gaussian(0.5)
+    for spec in ("shifted", "shifted-freely", "prune:0.1+shifted"):
+        approximated(network, spec, "digits", data, noise, 5)
+    calibration, nothing, chained = seen
+    assert nothing is None
+    assert calibration is not None
+    assert chained is not None
+    training = load_data("digits", split="train", count=CALIBRATION_INPUTS)
+    assert calibration.digests == chained.digests == Calibration(training.inputs, noise).digests
+    assert (calibration.noise, calibration.seed) == (noise, 5)
+
+
+def test_entry_points_say_whether_they_need_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are loaded when it is their turn to say it, and not before."""
+    points = [
+        metadata.EntryPoint("clipped", f"{__name__}:clipped", registry.ENTRY_POINT_GROUP),
+        metadata.EntryPoint("tripled", f"{__name__}:tripled", registry.ENTRY_POINT_GROUP),
+        metadata.EntryPoint("broken", "no_such_package:build", registry.ENTRY_POINT_GROUP),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [p for p in points if p.group == group])
+    assert needs_calibration("clipped")
+    assert not needs_calibration("tripled")
+    assert not needs_calibration("prune:0.1")
+    with pytest.raises(recert.RecertError, match="'broken' from no_such_package:build could not be loaded"):
+        needs_calibration("broken")
 
 
 def test_entry_points_do_not_replace_built_ins(monkeypatch: pytest.MonkeyPatch) -> None:

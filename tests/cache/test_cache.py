@@ -16,6 +16,7 @@ from recert import Cache, Gaussian
 from recert.cache import parts, writer
 from recert.cache.directory import Directory
 from recert.errors import ContextMismatch, CorruptCache, IncompleteCache, StoreBusy, UnknownInputs
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 
 OPTIONS = {"noise": Gaussian(0.5), "samples": 300, "selection_samples": 20, "seed": 1, "batch_size": 32}
@@ -153,7 +154,7 @@ def test_another_structure_or_shape_is_refused(tmp_path: Path) -> None:
 def test_numerics_may_be_mixed_on_request_and_are_recorded(tmp_path: Path) -> None:
     recert.certify(network(), inputs(3), **OPTIONS, store=tmp_path)
     cache = recert.certify(network(), inputs(6), **{**OPTIONS, "batch_size": 16}, store=tmp_path, allow_numerics=True)
-    assert cache.manifest.numerics["batch_size"] == "32, 16"
+    assert cache.manifest.numerics.text("batch_size") == "32, 16"
 
 
 def test_a_callable_must_be_named_to_be_stored(tmp_path: Path) -> None:
@@ -194,13 +195,13 @@ def test_what_an_interrupted_run_drew_with_is_recorded(tmp_path: Path) -> None:
     def stop_in_the_middle() -> None:
         with cache.writing() as part:
             part.add(wanted.inputs[0], Stream.SELECTION, 0, np.zeros(20, dtype=np.uint8), 0.1)
-            cache.record_numerics({**wanted.numerics, "batch_size": "16"})
+            cache.record_numerics(Numerics.from_text({**wanted.numerics.to_text(), "batch_size": "16"}))
             raise Stop
 
     with pytest.raises(Stop):
         stop_in_the_middle()
     interrupted = Cache.open(tmp_path)
-    assert interrupted.manifest.numerics["batch_size"] == "32, 16"
+    assert interrupted.manifest.numerics.text("batch_size") == "32, 16"
     assert interrupted.manifest.parts == tuple(file.name for file in tmp_path.glob("part-*"))
     finished = recert.certify(network(), inputs(), **OPTIONS, store=tmp_path)
     assert finished.verify() == []

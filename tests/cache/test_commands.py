@@ -101,7 +101,7 @@ def test_audit(runs: Path, tmp_path: Path) -> None:
 
 def test_audit_of_votes_that_were_computed_otherwise(tmp_path: Path) -> None:
     few = [*SMALL[:-1], "2"]
-    otherwise = ["--numerics", "bf16", "--no-channels-last"]
+    otherwise = ["--precision", "bf16", "--no-channels-last"]
     made = recert("certify", *few, *otherwise, "--samples", "200", "--store", str(tmp_path / "run"))
     assert made.returncode == 0, made.stderr
     plain = recert("cache", "audit", str(tmp_path / "run"), *few)

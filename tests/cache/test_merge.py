@@ -14,6 +14,7 @@ from recert.cache import limits, merge, merging, writer
 from recert.cache.directory import Directory
 from recert.cache.manifest import Manifest
 from recert.errors import ContextMismatch, CorruptCache, StoreBusy
+from recert.models.numerics import Numerics
 from tests.cache.stores import OPTIONS, all_votes, files, forge, inputs, make, network
 
 
@@ -97,7 +98,7 @@ def test_numerics_may_be_mixed_on_request(tmp_path: Path) -> None:
     make(tmp_path / "a", slice(0, 2))
     make(tmp_path / "b", slice(2, 4), batch_size=16)
     whole = merge(tmp_path / "whole", [tmp_path / "a", tmp_path / "b"], allow_numerics=True)
-    assert whole.manifest.numerics["batch_size"] == "32, 16"
+    assert whole.manifest.numerics.text("batch_size") == "32, 16"
     assert "mixed numerics (batch_size)" in whole.certificates.guarantee
 
 
@@ -211,7 +212,7 @@ def test_looks_keep_how_often_each_number_was_looked_at() -> None:
     base = Cache(
         Manifest(
             model=recert.StoredVotes(np.zeros((1, 2), int)).identity, noise=recert.Gaussian(0.5), seed=0, classes=2, input_shape=(),
-            selection_samples=20, samples=300, alpha=0.1, certificate="one-sided", family=1, numerics={}, looks=(300, 300),
+            selection_samples=20, samples=300, alpha=0.1, certificate="one-sided", family=1, numerics=Numerics({}), looks=(300, 300),
         )
     ).manifest  # fmt: skip
     other = replace(base, looks=(100, 300))

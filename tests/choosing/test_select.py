@@ -459,7 +459,7 @@ def test_a_store_and_its_batch_size(tmp_path: Path) -> None:
             {"same": network()}, inputs(), tmp_path, labels, metric="acr", tolerance=1.0, batch_size=size
         )
         assert chosen.certificates is not None
-        assert chosen.certificates.settings.numerics["batch_size"] == used
+        assert chosen.certificates.settings.numerics.text("batch_size") == used
 
 
 def test_votes_need_no_inputs() -> None:

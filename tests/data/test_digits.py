@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from recert.data import UnusableData, load_data
+from recert.data import load_data
+from recert.errors import MissingExtra
 from recert.models.registry import WEIGHTS
 
 ORIGINAL = load_digits()
@@ -46,5 +47,5 @@ def test_split_is_the_one_that_shipped_networks_were_trained_on(sigma):
 
 def test_scikit_learn_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(UnusableData, match=r"recert\[demo\]"):
+    with pytest.raises(MissingExtra, match=r"recert\[demo\]"):
         load_data("digits")

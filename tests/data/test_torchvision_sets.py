@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from recert.data import UnusableData, load_data
+from recert.errors import MissingExtra
 
 
 class Pictures:
@@ -84,5 +85,5 @@ def test_unknown(torchvision):
 def test_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
-    with pytest.raises(UnusableData, match=r"recert\[vision\]"):
+    with pytest.raises(MissingExtra, match=r"recert\[vision\]"):
         load_data("torchvision:MNIST:data")

@@ -8,7 +8,7 @@ import torch
 from recert.engines import on_engine
 from recert.engines.cluster import Cluster
 from recert.engines.torch_settings import TorchSettings
-from recert.errors import LostWorkers
+from recert.errors import LostWorkers, MissingExtra
 from tests.engines.networks import digits_inputs, digits_network
 from tests.faults.undisturbed import OPTIONS
 
@@ -16,7 +16,7 @@ from tests.faults.undisturbed import OPTIONS
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(ImportError, match=r"expected ray for --engine ray, got none installed; pip install 'recert\[ray\]'"),
+        pytest.raises(MissingExtra, match=r"--engine ray needs ray, .*; install it with: pip install 'recert\[ray\]'"),
         on_engine("ray", digits_network(), digits_inputs(), **OPTIONS),
     ):  # fmt: skip
         pass

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recert.engines import schedule as schedules
-from recert.engines.hiring import Hiring, check_alike
+from recert.engines.admission import Admission, check_alike
 from recert.engines.schedule import DEATHS, Job, Schedule
 from recert.engines.units import Units
 from recert.engines.worker import Answer, Facts, Refusal
 from recert.errors import LostWorkers, UnusableInputs, UnusableModel
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import Work
 
@@ -126,7 +127,7 @@ def test_no_more_is_drawn_ahead_than_fits(monkeypatch: pytest.MonkeyPatch) -> No
 
 def facts(**changed: str) -> Facts:
     numerics = {"device": "cpu", "torch": "2.11.0", "batch_size": "64", **changed}
-    return Facts(10, numerics, "AVX512", "here")
+    return Facts(10, Numerics.from_text(numerics), "AVX512", "here")
 
 
 def test_only_workers_that_compute_alike() -> None:
@@ -135,25 +136,25 @@ def test_only_workers_that_compute_alike() -> None:
         check_alike(facts(), facts(torch="2.12.0"))
     with pytest.raises(LostWorkers, match="instructions = AVX512 on here and AVX2"):
         check_alike(facts(), Facts(10, facts().numerics, "AVX2", "there"))
-    mixed = Hiring(allow_numerics=True)
+    mixed = Admission(allow_numerics=True)
     assert mixed.reason_against(facts()) is None
     assert mixed.reason_against(facts(torch="2.12.0")) is None
 
 
 def test_workers_that_cannot_start() -> None:
-    hiring = Hiring(allow_numerics=False)
+    admission = Admission(allow_numerics=False)
     with pytest.raises(UnusableModel, match=r"no logits \(on node n1\)"):
-        hiring.reason_against(Refusal("no logits", "n1"))
-    assert hiring.reason_against(facts()) is None
-    assert hiring.reason_against(Refusal("no module", "n2")) == "no module (on node n2)"
-    assert "out of memory" in str(hiring.reason_against(facts(batch_size="32")))
-    hiring.died_at_start("killed", others=False)
-    hiring.died_at_start("killed", others=False)
+        admission.reason_against(Refusal("no logits", "n1"))
+    assert admission.reason_against(facts()) is None
+    assert admission.reason_against(Refusal("no module", "n2")) == "no module (on node n2)"
+    assert "out of memory" in str(admission.reason_against(facts(batch_size="32")))
+    admission.count_death_at_start("killed", others_work=False)
+    admission.count_death_at_start("killed", others_work=False)
     with pytest.raises(LostWorkers, match="3 workers in a row died as they started, the last by: killed"):
-        hiring.died_at_start("killed", others=False)
-    hiring.died_at_start("killed", others=True)
-    assert hiring.hopeless(1)
-    assert not hiring.hopeless(2)
+        admission.count_death_at_start("killed", others_work=False)
+    admission.count_death_at_start("killed", others_work=True)
+    assert admission.too_many_deaths(1)
+    assert not admission.too_many_deaths(2)
 
 
 def test_failed_inputs_are_named() -> None:

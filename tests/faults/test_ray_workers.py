@@ -60,7 +60,7 @@ def test_a_worker_without_memory_is_replaced_and_its_votes_are_not_used(
         assert remote.workers_started == 3
     assert (tmp_path / "out of memory").exists()
     assert votes(cache) == undisturbed
-    assert cache.manifest.numerics["batch_size"] == str(OPTIONS["batch_size"])
+    assert cache.manifest.numerics.text("batch_size") == str(OPTIONS["batch_size"])
 
 
 def test_an_input_on_which_the_network_raises_is_named_and_the_others_are_kept(tmp_path: Path) -> None:

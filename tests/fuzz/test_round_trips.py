@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import recert
 from recert.approximations.registry import parse
 from recert.cache import Cache, merge, pages, parts, strict_json
-from recert.cache.manifest import Manifest, mixed_numerics
+from recert.cache.manifest import Manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
 from recert.cli.requirements import check_forms
@@ -21,6 +21,7 @@ from recert.cli.shards import parse_shard, plain_name
 from recert.data import Dataset, load_data
 from recert.errors import RecertError
 from recert.models import load_model
+from recert.models.numerics import Numerics
 from recert.noise import Stream, parse_noise
 from recert.planning import parse_plan
 from recert.votes import count_votes, nobody, vote_dtype
@@ -122,9 +123,15 @@ texts = st.dictionaries(st.text(max_size=5), st.text(max_size=8), max_size=4)
 @MANY
 @given(texts, texts)
 def test_mixing_keeps_every_value_and_repeats_nothing(before: dict[str, str], now: dict[str, str]) -> None:
-    mixed = mixed_numerics(before, now)
-    assert set(mixed) == {*before, *now}
-    assert mixed_numerics(mixed, now) == mixed
+    first, second = Numerics.from_text(before), Numerics.from_text(now)
+    mixed = first.joined(second)
+    assert set(mixed.values) == {*before, *now}
+    assert mixed.joined(second) == mixed
+    for name, values in mixed.values.items():
+        seen = [value for texts in (before, now) if name in texts for value in texts[name].split(", ")]
+        assert list(values) == sorted(set(seen), key=seen.index)
+    assert first.to_text() == before
+    assert first.not_seen_in(mixed) == [name for name in sorted(now) if name not in before]
 
 
 @MANY

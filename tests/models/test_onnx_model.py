@@ -11,7 +11,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from recert.errors import UnusableModel
+from recert.errors import MissingExtra, UnusableModel
 from recert.models import load_model
 from recert.models.digest import identify
 from recert.models.onnx_model import OnnxModel
@@ -113,7 +113,7 @@ def test_wrong_input_shape():
 
 def test_onnxruntime_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(UnusableModel, match=r"recert\[onnx\]"):
+    with pytest.raises(MissingExtra, match=r"recert\[onnx\]"):
         OnnxModel(graph())
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from recert.certificates import Certificates, Outcome, Settings
 from recert.certificates.claims import Claims
+from recert.models.numerics import Numerics
 from recert.noise import Gaussian, input_digest
 from recert.report import Result
 
 MODEL = {"weights": "a1" * 32, "structure": "b2" * 32}
 SETTINGS = Settings(
     method="certify", certificate="one-sided", alpha=0.001, error=0.001, noise="gaussian:0.5", seed=7, samples=1_000,
-    selection_samples=100, model=MODEL, numerics={"dtype": "float32", "device": "cpu"},
+    selection_samples=100, model=MODEL, numerics=Numerics.from_text({"dtype": "float32", "device": "cpu"}),
 )  # fmt: skip
 MakeResult = Callable[..., Result]
 

@@ -14,6 +14,7 @@ import pytest
 
 from recert.cli import main
 from recert.data import load_data
+from recert.models.numerics import Numerics
 from recert.report import Result, write_result
 from recert.report.alignment import align
 from recert.report.figures import write_figures
@@ -103,7 +104,7 @@ def hostile(make_result: MakeResult) -> list[Result]:
         "noise": HOSTILE,
         "certificate": HOSTILE,
         "model": {HOSTILE: HOSTILE, "weights": HOSTILE},
-        "numerics": {HOSTILE: HOSTILE},
+        "numerics": Numerics.from_text({HOSTILE: HOSTILE}),
         "proxy": {"made by": HOSTILE},
     }
     results = [make_result(HOSTILE), make_result(HOSTILE + "2", method="auto")]

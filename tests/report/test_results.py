@@ -116,6 +116,23 @@ def test_a_proxy_that_cannot_be_shown_is_refused(make_result: MakeResult, tmp_pa
         read_result(tmp_path / "r.parquet")
 
 
+@pytest.mark.parametrize("field", ["numerics", "cache_numerics"])
+@pytest.mark.parametrize("wrong", [3, "cpu", ["cpu"], {"device": 3}, {"device": ["cpu"]}, {"device": None}])
+def test_numerics_that_are_no_texts_are_refused(
+    make_result: MakeResult, tmp_path: Path, field: str, wrong: object
+) -> None:
+    table = make_result("r", 3).certificates.to_arrow()
+    settings = json.loads(table.schema.metadata[b"recert"])
+    assert settings["numerics"] == {"dtype": "float32", "device": "cpu"}
+    pq.write_table(
+        table.replace_schema_metadata({b"recert": json.dumps(settings | {field: wrong})}), tmp_path / "r.parquet"
+    )
+    with pytest.raises(
+        NotAResult, match=r"damaged or of another version \((expected a mapping|an identity is not a text)"
+    ):
+        read_result(tmp_path / "r.parquet")
+
+
 def test_a_proxy_is_read_as_it_was_written(make_result: MakeResult, tmp_path: Path) -> None:
     for proxy in (None, {"made by": "int8"}, {"made by": "int8", "passes per input": "20500", "seconds": "1.2e+03"}):
         write_result(make_result("r", 3, proxy=proxy), tmp_path / "r.parquet")

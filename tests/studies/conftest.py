@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from recert.models.identity import ModelIdentity
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, Work
 from recert.studies.kept import KeptVotes
@@ -35,7 +36,7 @@ class Coins:
     digests: list[str] = field(default_factory=lambda: [hashlib.sha256(bytes([i])).hexdigest() for i in range(INPUTS)])
     input_shape: tuple[int, ...] = (1,)
     streams: frozenset[Stream] = frozenset(Stream)
-    numerics: dict[str, str] = field(default_factory=lambda: {"device": "coins", "dtype": "float32"})
+    numerics: Numerics = field(default_factory=lambda: Numerics.from_text({"device": "coins", "dtype": "float32"}))
 
     def truth(self, position: int, stream: Stream, size: int) -> np.ndarray:
         draws = np.random.default_rng([position, int(stream)]).random((size, 3))
@@ -56,7 +57,7 @@ def about(coins: Coins, **fields: object) -> About:
     told = About(
         network="coins", approximation="changed" if coins.changed else "original", noise="gaussian:0.5", seed=0, data="coins",
         classes=3, input_shape=(1,), digests=coins.digests, indices=list(range(INPUTS)), labels=[0] * INPUTS, clean=[0] * INPUTS,
-        identity={"weights": coins.identity.weights, "structure": str(coins.changed)}, numerics=coins.numerics, description="coins",
+        identity={"weights": coins.identity.weights, "structure": str(coins.changed)}, numerics=coins.numerics.to_text(), description="coins",
     )  # fmt: skip
     return replace(told, **fields)  # type: ignore[arg-type]
 

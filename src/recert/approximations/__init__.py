@@ -8,20 +8,20 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from recert.approximations.registry import available_approximations, parse, register, steps
+from recert.approximations.registry import available_approximations, needs_calibration, parse, register, steps
 
 if TYPE_CHECKING:
+    from recert.approximations.approximation import Approximation as Approximation
+    from recert.approximations.approximation import approximate as approximate
     from recert.approximations.calibration import Calibration as Calibration
     from recert.approximations.context import Context as Context
-    from recert.approximations.verb import Approximation as Approximation
-    from recert.approximations.verb import approximate as approximate
 
 # Listing what there is must not load torch; making an approximation does.
-_HOMES = {
-    "Approximation": "recert.approximations.verb",
+_MODULES = {
+    "Approximation": "recert.approximations.approximation",
     "Calibration": "recert.approximations.calibration",
     "Context": "recert.approximations.context",
-    "approximate": "recert.approximations.verb",
+    "approximate": "recert.approximations.approximation",
 }
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Context",
     "approximate",
     "available_approximations",
+    "needs_calibration",
     "parse",
     "register",
     "steps",
@@ -37,8 +38,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'recert.approximations' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""What every approximation has to show: that it changed the model, and that rows of a batch do not see each other."""
+"""What every approximation has to show: that it changed the model, and that rows of a batch do not influence each other."""
 
 from torch import Tensor, nn
 
@@ -31,7 +31,7 @@ def check_changed(original: nn.Module, made: nn.Module, example: Tensor | None, 
 
 
 def check_rows_independent(made: nn.Module, example: Tensor | None, spec: str) -> str:
-    """Refuse a model whose output for a row depends on its batch mates, or that answers twice differently."""
+    """Refuse a model whose output for a row depends on the other rows of its batch, or that answers twice differently."""
     if example is None:
         return "looked at before sampling, no example input here"
     network = Network(made)

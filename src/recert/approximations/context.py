@@ -1,4 +1,4 @@
-"""What an approximation is given beside the model, and where it says what it did."""
+"""What an approximation is given beside the model, and where it records what it did."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Context:
     calibration: Calibration | None = None
     example_input: Tensor | None = None
     description: str = ""
-    """One honest line: what computes in what. Replace it when the registered one is not exact enough."""
+    """One line: what is computed in which type. Replace it when the registered one is not exact enough."""
     facts: dict[str, str] = field(default_factory=dict)
     """Anything worth recording; it ends up in `Approximation.facts`."""
 

@@ -1,8 +1,8 @@
-"""8-bit integers: static scales, per-channel weights, on real int8 kernels or in a float32 twin of them.
+"""8-bit integers: static scales, per-channel weights, on int8 kernels or, as a twin, in float32.
 
 Weights are int8 with one scale per output channel, activations uint8 with one scale per tensor, measured once as the
 range over noisy training inputs; biases are int32. Of onnxruntime's ways to choose the range (extremes, a percentile,
-entropy) none was told apart on a ResNet-20 (2 or 3 flips of 10,000), and the extremes are the simplest. Logits stay in
+entropy) none was better on a ResNet-20 (2 or 3 flips of 10,000 with each), and the extremes are the simplest. Logits stay in
 float32: on 256 levels, 66 of 20,000 tied and 37 flipped; in float32 none tied and 22 flipped.
 
 x86 processors without VNNI add pairs of 8-bit products in 16 bits, which can saturate: there, the kernels and the twin
@@ -19,7 +19,7 @@ from recert.approximations.onnx_file import describe
 from recert.approximations.onnx_kernels import OnnxKernels, kernel_gap
 from recert.approximations.onnx_quantisation import quantised_file
 from recert.approximations.twin.module import Twin
-from recert.models.optional import needed
+from recert.models.onnx_model import import_onnx
 
 CHECKED_ROWS = 8
 
@@ -32,7 +32,7 @@ def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
         "logits in float32"
     )
     context.facts["kernels"] = "onnxruntime int8"
-    context.facts["onnxruntime"] = needed("onnxruntime").__version__
+    context.facts["onnxruntime"] = import_onnx("onnxruntime").__version__
     context.facts["kernels_off_by"] = _kernels_off_by(file, context)
     return OnnxKernels(file)
 
@@ -40,15 +40,15 @@ def int8(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
 def int8_twin(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
     """The integers of `int8`, same file, same scales and zero points, held and multiplied in float32 on any device."""
     tensor = next((t for t in (*model.parameters(), *model.buffers())), torch.empty(0))
-    home = tensor.device
+    device = tensor.device  # where it was: quantising works on a copy on the CPU
     file = _file(model, context)
     context.description = f"twin of int8: the same integer weights, activations and scales, computed in float32: {context.facts['quantised']}"
     context.facts["kernels"] = "fake-quant twin"
-    return Twin(file).to(home)
+    return Twin(file).to(device)
 
 
 def _kernels_off_by(file: bytes, context: Context) -> str:
-    """Fused kernels may round a value otherwise than the file says. More than that has been a fault of a fusion."""
+    """Fused kernels may round a value otherwise than the file says. A larger difference is a fault of the fused kernel."""
     rows = context.required_calibration().noisy(0, CHECKED_ROWS)
     gap, spread = kernel_gap(file, rows)
     if gap > spread:

@@ -1,10 +1,10 @@
-"""Reading and tidying a quantised ONNX file. Files are `onnx.ModelProto`, which carries no types."""
+"""Reading and changing a quantised ONNX file. Files are `onnx.ModelProto`, which carries no types."""
 
 from collections import Counter
 from typing import Any
 
 from recert.errors import UnusableModel
-from recert.models.optional import needed
+from recert.models.onnx_model import import_onnx
 
 LAYERS = ("Conv", "Gemm", "MatMul")
 
@@ -37,7 +37,7 @@ def _rename(nodes: Any, old: str, new: str) -> None:
 
 def describe(content: bytes) -> dict[str, str]:
     """What is quantised in a file and what is not; refuses a file in which no layer is."""
-    graph = needed("onnx").load_from_string(content).graph
+    graph = import_onnx("onnx").load_from_string(content).graph
     dequantised = {name for node in graph.node if node.op_type == "DequantizeLinear" for name in node.output}
     layers: Counter[str] = Counter()
     in_float: Counter[str] = Counter()

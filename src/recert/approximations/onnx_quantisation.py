@@ -11,8 +11,8 @@ from torch import nn
 from recert.approximations.calibration import Calibration
 from recert.approximations.onnx_file import with_float_outputs
 from recert.errors import UnusableModel
-from recert.models.onnx_export import export, first_cause, quietly, without_traces
-from recert.models.optional import needed
+from recert.models.onnx_export import export, first_cause, quietly, without_metadata
+from recert.models.onnx_model import import_onnx
 
 QUANTISED_OPERATORS = [
     "Conv", "Gemm", "MatMul",
@@ -25,7 +25,7 @@ CALIBRATION_BATCH = 64
 
 def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
     """The bytes of a static, per-channel u8s8 QDQ file of a float32 model on the CPU, with float32 logits."""
-    onnx, _ = needed("onnx"), needed("onnxruntime.quantization")
+    onnx, _ = import_onnx("onnx"), import_onnx("onnxruntime.quantization")
     with tempfile.TemporaryDirectory() as folder, quietly():
         exported, prepared, quantised = (str(Path(folder, f"{step}.onnx")) for step in ("exported", "prepared", "int8"))
         export(model, calibration.noisy(0, 2), exported)
@@ -36,16 +36,18 @@ def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
                 f"onnxruntime could not quantise the exported model: {first_cause(error)}; "
                 "quantise it yourself and pass the .onnx file"
             ) from error
-        file = without_traces(with_float_outputs(onnx.load(quantised)))
+        file = without_metadata(with_float_outputs(onnx.load(quantised)))
     content: bytes = file.SerializeToString(deterministic=True)
     return content
 
 
 def _quantise(exported: str, prepared: str, quantised: str, calibration: Calibration) -> None:
-    quantization = needed("onnxruntime.quantization")
+    quantization = import_onnx("onnxruntime.quantization")
     # Shapes are in the export; inferring them again fails on some graphs (ConvNeXt, ViT).
-    needed("onnxruntime.quantization.shape_inference").quant_pre_process(exported, prepared, skip_symbolic_shape=True)
-    graph = needed("onnx").load(prepared).graph
+    import_onnx("onnxruntime.quantization.shape_inference").quant_pre_process(
+        exported, prepared, skip_symbolic_shape=True
+    )
+    graph = import_onnx("onnx").load(prepared).graph
     quantization.quantize_static(
         prepared,
         quantised,
@@ -72,7 +74,7 @@ def _products_of_activations(graph: Any) -> list[str]:
 def _reader(calibration: Calibration, name: str) -> Any:
     """Noisy batches as onnxruntime wants them."""
 
-    class Reader(needed("onnxruntime.quantization").CalibrationDataReader):  # type: ignore[misc]
+    class Reader(import_onnx("onnxruntime.quantization").CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
             self.starts = iter(range(0, len(calibration), CALIBRATION_BATCH))
 

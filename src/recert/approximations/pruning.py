@@ -39,7 +39,7 @@ def prune_by_layer(model: nn.Module, argument: str | None, context: Context) -> 
 
 
 def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context) -> nn.Module:
-    # torch.nn.utils.prune strings weights together by view().
+    # torch.nn.utils.prune concatenates weights with view(), which needs contiguous memory.
     model = model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     sharing = _layers_by_weight(model)
     weights = [_weight(layers[0]) for layers in sharing]

@@ -1,4 +1,4 @@
-"""Which approximations there are: built in, registered in code, or brought by an installed package. No torch here."""
+"""Which approximations there are: built in, registered in code, or from an installed package. No torch here."""
 
 import importlib
 import re
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recert.errors import RecertError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "recert.approximations"
 
 Build = Callable[["nn.Module", str | None, "Context"], "nn.Module"]
-"""Takes a private copy of the model (eval mode), what stands after the colon, and the context; returns the new model."""
+"""Takes a private copy of the model (eval mode), what follows the colon, and the context; returns the new model."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,15 @@ class Kind:
     load: Callable[[], Build]
     argument: str | None = None
     check: Callable[[str], None] | None = None
+    calibrated: bool | None = False
+    """Whether it needs calibration; None if only the loaded function says so, as with an installed package."""
+
+    @property
+    def needs_calibration(self) -> bool:
+        """Whether it measures something on calibration inputs. Imports the installed package that it is from, if there is one."""
+        if self.calibrated is None:
+            return bool(getattr(self.load(), "needs_calibration", False))
+        return self.calibrated
 
     @property
     def usage(self) -> str:
@@ -82,16 +91,27 @@ def steps(spec: str) -> list[str]:
     return re.split(rf"\+(?=(?:{names})(?:[:+]|$))", spec)
 
 
+def needs_calibration(spec: str) -> bool:
+    """Whether any step of a spec needs calibration inputs; if so, `approximate` must be given them.
+
+    >>> needs_calibration("prune:0.3"), needs_calibration("prune:0.3+int8")
+    (False, True)
+    """
+    return any(parse(step).kind.needs_calibration for step in steps(spec))
+
+
 def available_approximations() -> dict[str, str]:
     """Every known approximation, as it is written (`prune:F`), with one line about it. Imports no torch."""
     return {kind.usage: kind.description for kind in _kinds().values()}
 
 
-def register(name: str, build: Build, *, description: str | None = None) -> None:
+def register(name: str, build: Build, *, description: str | None = None, needs_calibration: bool = False) -> None:
     """Make `name` and `name:ARGUMENT` known as approximations in this process.
 
-    `build(model, argument, context)` is given a private copy of the model, in eval mode, and returns the new one. An
-    installed package does the same with an entry point in the group `recert.approximations`.
+    `build(model, argument, context)` is given a private copy of the model, in eval mode, and returns the new one. With
+    `needs_calibration` the command line hands it noisy training inputs in `context.calibration`. An installed package does
+    the same with an entry point in the group `recert.approximations`; its function has the attribute
+    `needs_calibration = True` if it needs them.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
@@ -100,11 +120,11 @@ def register(name: str, build: Build, *, description: str | None = None) -> None
     if not callable(build):
         raise ValueError(f"expected a function(model, argument, context), got {build!r}")
     line = description or (build.__doc__ or "").strip().partition("\n")[0] or "registered in code"
-    _registered[name] = Kind(name, line, lambda: build)
+    _registered[name] = Kind(name, line, lambda: build, calibrated=needs_calibration)
 
 
 def _kinds() -> dict[str, Kind]:
-    """All kinds by name. What an installed package brings never replaces a built-in."""
+    """All kinds by name. What is from an installed package never replaces a built-in."""
     kinds = {**_BUILT_IN, **_registered}
     for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
         if point.name in _BUILT_IN:
@@ -112,7 +132,8 @@ def _kinds() -> dict[str, Kind]:
                 f"{point.value} wants to be the approximation {point.name!r}, which is built in; it is ignored",
                 stacklevel=3,
             )
-        kinds.setdefault(point.name, Kind(point.name, f"from {_origin(point)}", _entry_point_loader(point)))
+        line, load = f"from {_origin(point)}", _entry_point_loader(point)
+        kinds.setdefault(point.name, Kind(point.name, line, load, calibrated=None))
     return kinds
 
 
@@ -143,16 +164,15 @@ def _fraction(text: str) -> None:
         raise ValueError("with a fraction 0 < F < 1")
 
 
-def _built_in(
-    name: str, home: str, description: str, argument: str = "", check: Callable[[str], None] | None = None
-) -> Kind:
-    module, function = home.split(":")
+def _built_in(name: str, function: str, description: str, argument: str = "", **facts: Any) -> Kind:
+    """A kind whose function is imported, and torch with it, when it is used. `function` is MODULE:NAME in this package."""
+    module, function = function.split(":")
 
     def load() -> Build:
         build: Build = getattr(importlib.import_module(f"recert.approximations.{module}"), function)
         return build
 
-    return Kind(name, description, load, argument, check)
+    return Kind(name, description, load, argument, **facts)
 
 
 _BUILT_IN = {
@@ -162,10 +182,10 @@ _BUILT_IN = {
         _built_in("bf16", "precision:bf16", "weights and computation in bfloat16"),
         _built_in("fp16-weights", "precision:fp16_weights", "weights rounded to float16, computed in float32"),
         _built_in("bf16-weights", "precision:bf16_weights", "weights rounded to bfloat16, computed in float32"),
-        _built_in("int8", "int8:int8", "weights and activations of convolutions and linear layers in 8-bit integers (CPU)"),
-        _built_in("int8-twin", "int8:int8_twin", "the same integers as int8, computed in float32 on any device"),
-        _built_in("prune", "pruning:prune_globally", "the smallest fraction F of all weights set to zero", "F", _fraction),
-        _built_in("prune-layer", "pruning:prune_by_layer", "the smallest fraction F of each layer's weights set to zero", "F", _fraction),
+        _built_in("int8", "int8:int8", "weights and activations of convolutions and linear layers in 8-bit integers (CPU)", calibrated=True),
+        _built_in("int8-twin", "int8:int8_twin", "the same integers as int8, computed in float32 on any device", calibrated=True),
+        _built_in("prune", "pruning:prune_globally", "the smallest fraction F of all weights set to zero", "F", check=_fraction),
+        _built_in("prune-layer", "pruning:prune_by_layer", "the smallest fraction F of each layer's weights set to zero", "F", check=_fraction),
     )
 }  # fmt: skip
 _registered: dict[str, Kind] = {}

@@ -13,7 +13,6 @@ from recert import bounds
 from recert.auditing.result import Audit, Verdict
 from recert.auditing.shares import Share, enough, share_of
 from recert.cache import Cache
-from recert.cache.manifest import differing_numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteSource, Work, collect, open_source
 from recert.sampling.network import Model
@@ -58,7 +57,7 @@ def audit(
     )  # fmt: skip
     here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
     manifest.check_context(here, allow_numerics=True)
-    other = tuple(differing_numerics(manifest.numerics, source.numerics))
+    other = tuple(manifest.numerics.differing(source.numerics))
     tolerate = (OTHER_NUMERICS if other else 0.0) if tolerate is None else tolerate
     first = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     digests = list(dict.fromkeys(source.digests))

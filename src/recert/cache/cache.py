@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from recert.cache import limits, parts
 from recert.cache.directory import Directory
 from recert.cache.looks import Inputs, Looks, Size, can_be_told, note_size, sizes_seen
-from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
+from recert.cache.manifest import MANIFEST, Manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, UnknownInputs
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.votes import Votes
 
@@ -126,9 +127,9 @@ class Cache:
             writer.flush()
             self._write_manifest()  # also of a run that failed: it says what the votes were drawn with
 
-    def record_numerics(self, numerics: dict[str, str]) -> None:
+    def record_numerics(self, numerics: Numerics) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
-        self.manifest = replace(self.manifest, numerics=mixed_numerics(self.manifest.numerics, numerics))
+        self.manifest = replace(self.manifest, numerics=self.manifest.numerics.joined(numerics))
 
     def note_look(self) -> None:
         """Note in this process with how many votes they were looked at; a store notes it in its manifest as well."""

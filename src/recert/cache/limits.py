@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recert.models.numerics import Numerics
 from recert.noise import checked_noise
 from recert.noise.keys import LARGEST_SAMPLE, LARGEST_SEED
 
@@ -48,8 +49,11 @@ def check(m: "Manifest") -> None:
         raise ValueError(f"expected certificate one-sided or two-sided, got {_shown(m.certificate)}")
     _texts("model", {"weights": m.model.weights, "structure": m.model.structure}, printable=True)
     _texts("noise", {"noise": checked_noise(m.noise).spec}, printable=True)
-    _texts("numerics", m.numerics, printable=True)
-    for size in m.numerics.get("batch_size", "").split(", "):  # replays are drawn at this batch size
+    numerics: Any = m.numerics
+    if not isinstance(numerics, Numerics):
+        raise ValueError(f"expected numerics as a Numerics, got {_shown(numerics)}; make one with Numerics.from_text")
+    check_numerics(numerics.to_text())
+    for size in numerics.values.get("batch_size", ()):  # replays are drawn at this batch size
         if size.isdecimal() and (len(size) > 9 or int(size) > BATCH):
             raise ValueError(f"expected a batch size of at most {BATCH}, got {_shown(size)}")
     _texts("names", m.names, printable=False)  # untrusted, escaped wherever it is shown
@@ -69,6 +73,11 @@ def check(m: "Manifest") -> None:
         _whole("looks", look, 1, LARGEST_SAMPLE)
     if list(m.looks) != sorted(m.looks) or (m.looks and m.looks[-1] != m.samples):
         raise ValueError(f"expected looks that grow up to samples = {m.samples}, got {list(m.looks)[:10]}")
+
+
+def check_numerics(texts: Any) -> None:
+    """ValueError unless these are numerics in the form of a file: a few short texts by name."""
+    _texts("numerics", texts, printable=True)
 
 
 def _whole(name: str, value: Any, smallest: int, largest: int) -> None:

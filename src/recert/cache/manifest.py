@@ -8,6 +8,7 @@ from typing import Any, Self
 from recert.cache import limits, strict_json
 from recert.errors import ContextMismatch, CorruptCache
 from recert.models.identity import ModelIdentity
+from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, noise_with_spec
 
 SCHEMA = 1
@@ -28,7 +29,7 @@ class Manifest:
     alpha: float
     certificate: str
     family: int
-    numerics: dict[str, str]
+    numerics: Numerics
     inputs: tuple[str, ...] = ()
     looks: tuple[int, ...] = ()
     parts: tuple[str, ...] = ()
@@ -50,16 +51,15 @@ class Manifest:
     @property
     def batch_size(self) -> int | None:
         """The batch shape that the first votes were drawn at, so that a replay gives the same bits."""
-        recorded = self.numerics.get("batch_size", "").split(", ")[0]
-        return int(recorded) if recorded.isdecimal() and int(recorded) > 0 else None
+        return self.numerics.batch_size
 
     def wanted(self, stream: Stream) -> int:
         """How many votes of a stream every input must have."""
         return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}[stream]
 
     def to_json(self) -> bytes:
-        fields_as_text = {**asdict(self), "noise": self.noise.spec}
-        return (json.dumps(fields_as_text, indent=1, default=int) + "\n").encode()
+        values = {**asdict(self), "noise": self.noise.spec, "numerics": self.numerics.to_text()}
+        return (json.dumps(values, indent=1, default=int) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
@@ -74,14 +74,13 @@ class Manifest:
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
                 raise CorruptCache(f"{MANIFEST} has missing or unknown fields: {named}")
-            return cls(
-                **{
-                    **raw,
-                    "model": ModelIdentity(**raw["model"]),
-                    "noise": noise_with_spec(raw["noise"]),
-                    **_tuples(raw),
-                }
-            )
+            limits.check_numerics(raw["numerics"])  # before its texts are taken apart
+            values = {
+                "model": ModelIdentity(**raw["model"]),
+                "noise": noise_with_spec(raw["noise"]),
+                "numerics": Numerics.from_text(raw["numerics"]),
+            }
+            return cls(**{**raw, **values, **_tuples(raw)})
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise CorruptCache(f"{MANIFEST} cannot be read: {escaped(str(error))}; restore it from a copy") from error
 
@@ -98,12 +97,12 @@ class Manifest:
         ):
             if ours != theirs:
                 raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), remedy)
-        for name in _new_numerics(self.numerics, other.numerics):
+        for name in other.numerics.not_seen_in(self.numerics):
             if not allow_numerics:
                 raise ContextMismatch(
                     f"numerics.{name}",
-                    self.numerics.get(name),
-                    other.numerics.get(name),
+                    self.numerics.text(name),
+                    other.numerics.text(name),
                     "restore it, or pass allow_numerics=True (--allow-numerics) to mix them (recorded as such)",
                 )
 
@@ -122,44 +121,10 @@ class Manifest:
             certificate=other.certificate,
             family=other.family,
             claims=other.claims and max(other.claims, len({*self.inputs, *other.inputs})),
-            numerics=mixed_numerics(self.numerics, other.numerics),
+            numerics=self.numerics.joined(other.numerics),
             inputs=tuple(dict.fromkeys(self.inputs + other.inputs)),
             looks=(*self.looks, other.samples) if grown else self.looks,
         )
-
-
-def mixed_numerics(before: dict[str, str], now: dict[str, str]) -> dict[str, str]:
-    """Both, with every value that occurred.
-
-    >>> mixed_numerics({"device": "cpu", "dtype": "float32"}, {"device": "cuda", "dtype": "float32"})
-    {'device': 'cpu, cuda', 'dtype': 'float32'}
-    """
-    values = {name: [before.get(name), now.get(name)] for name in {**before, **now}}
-    return {
-        name: ", ".join(dict.fromkeys(v for value in both if value is not None for v in value.split(", ")))
-        for name, both in values.items()
-    }
-
-
-def differing_numerics(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Names of the numerics that are not the same."""
-    return [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
-
-
-def _new_numerics(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Names of the numerics that are not among those recorded.
-
-    When memory runs out batches get smaller, and a store is mixed; it is continued with any size that it has seen.
-
-    >>> _new_numerics({"batch_size": "64, 32"}, {"batch_size": "64"}), _new_numerics({"batch_size": "64"}, {"batch_size": "32"})
-    ([], ['batch_size'])
-    """
-    known = {name: set(value.split(", ")) for name, value in before.items()}
-    return [
-        name
-        for name in differing_numerics(before, now)
-        if name not in now or not set(now[name].split(", ")) <= known.get(name, set())
-    ]
 
 
 def short(digest: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
 from recert.cache.directory import Directory, flush_directory
-from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
+from recert.cache.manifest import MANIFEST, Manifest
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
 from recert.votes import count_votes
@@ -80,7 +80,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             alpha=min(whole.alpha, other.alpha),
             family=max(whole.family, other.family),
             claims=max(whole.claims, other.claims),
-            numerics=mixed_numerics(whole.numerics, other.numerics),
+            numerics=whole.numerics.joined(other.numerics),
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
         )

@@ -11,6 +11,7 @@ from recert.cache.cache import Cache
 from recert.cache.directory import Directory
 from recert.cache.manifest import MANIFEST, Manifest
 from recert.errors import CorruptCache
+from recert.extras import import_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -19,11 +20,12 @@ SIGNATURE = "_manifest.sig"
 PURPOSE = b"recert manifest, schema 1\n"  # so that a signature made for something else never fits
 SIGNATURE_BYTES = 1000
 KEY_BYTES = 10_000
+ED25519, SERIALIZATION = "hazmat.primitives.asymmetric.ed25519", "hazmat.primitives.serialization"
 
 
 def create_key(path: Path) -> Path:
     """A new private key at `path`, for its owner's eyes only, and its public key at `path`.pub."""
-    ed25519, serialization = _cryptography()
+    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
     key = ed25519.Ed25519PrivateKey.generate()
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
@@ -61,8 +63,6 @@ def sign(store: str | os.PathLike[str], key_file: Path) -> list[str]:
 
 def check_signature(store: str | os.PathLike[str], public_key_file: Path) -> list[str]:
     """What is wrong with a signed cache, one line each; an empty list: all of it is what the key's owner signed."""
-    from cryptography.exceptions import InvalidSignature
-
     key = _public_key(public_key_file)
     directory = Directory(store)
     names = directory.names()
@@ -79,7 +79,7 @@ def check_signature(store: str | os.PathLike[str], public_key_file: Path) -> lis
         return [f"{SIGNATURE} is not a signature: expected 'ed25519' and 64 bytes in base64"]
     try:
         key.verify(signature, PURPOSE + directory.read(MANIFEST, limits.MANIFEST_BYTES))
-    except InvalidSignature:
+    except _cryptography("exceptions").InvalidSignature:
         return [
             f"{SIGNATURE} does not fit: another key signed it, or {MANIFEST} was changed or extended since; sign again"
         ]
@@ -102,7 +102,7 @@ def _unsound(directory: Directory) -> list[str]:
 
 
 def _private_key(path: Path) -> "Ed25519PrivateKey":
-    ed25519, serialization = _cryptography()
+    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
     key: Ed25519PrivateKey = _key(
         path, ed25519.Ed25519PrivateKey, "private", lambda data: serialization.load_pem_private_key(data, None)
     )
@@ -110,14 +110,13 @@ def _private_key(path: Path) -> "Ed25519PrivateKey":
 
 
 def _public_key(path: Path) -> "Ed25519PublicKey":
-    ed25519, serialization = _cryptography()
+    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
     key: Ed25519PublicKey = _key(path, ed25519.Ed25519PublicKey, "public", serialization.load_pem_public_key)
     return key
 
 
 def _key(path: Path, kind: Any, word: str, load: Any) -> Any:
-    from cryptography.exceptions import UnsupportedAlgorithm
-
+    unsupported = _cryptography("exceptions").UnsupportedAlgorithm
     with open(path, "rb") as file:
         data = file.read(KEY_BYTES)
     remedy = "make one with: recert cache keygen KEYFILE"
@@ -125,17 +124,12 @@ def _key(path: Path, kind: Any, word: str, load: Any) -> Any:
         key = load(data)
     except TypeError:
         raise ValueError(f"expected a key without a password in {path}, got an encrypted one; {remedy}") from None
-    except (ValueError, UnsupportedAlgorithm):
+    except (ValueError, unsupported):
         raise ValueError(f"expected an Ed25519 {word} key (PEM) in {path}, got something else; {remedy}") from None
     if not isinstance(key, kind):
         raise ValueError(f"expected an Ed25519 {word} key in {path}, got {type(key).__name__.strip('_')}; {remedy}")
     return key
 
 
-def _cryptography() -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise ImportError("signing needs cryptography: pip install 'recert[sign]'") from None
-    return ed25519, serialization
+def _cryptography(module: str) -> Any:
+    return import_extra(f"cryptography.{module}", extra="sign", purpose="signing")

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -129,13 +129,13 @@ class Certificates:
         """An Arrow table; its schema metadata holds the settings."""
         columns = {name: getattr(self, name) for name in _columns()}
         table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
-        return table.replace_schema_metadata({"recert": json.dumps(asdict(self.settings))})
+        return table.replace_schema_metadata({"recert": json.dumps(self.settings.to_dict())})
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas data frame; `frame.attrs["recert"]` holds the settings."""
         pandas = import_extra("pandas", extra="pandas", purpose="to_pandas")
         frame: pd.DataFrame = pandas.DataFrame({name: getattr(self, name) for name in _columns()})
-        frame.attrs["recert"] = asdict(self.settings)
+        frame.attrs["recert"] = self.settings.to_dict()
         return frame
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:

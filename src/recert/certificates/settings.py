@@ -1,6 +1,9 @@
 """What was certified and how, and the guarantee in one sentence."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recert.models.numerics import Numerics
 
 _ROUNDING = 1e-9  # relative to an error: sums of errors are themselves rounded
 
@@ -34,8 +37,8 @@ class Settings:
     samples: int
     selection_samples: int
     model: dict[str, str]
-    numerics: dict[str, str]
-    cache_numerics: dict[str, str] | None = None
+    numerics: Numerics
+    cache_numerics: Numerics | None = None
     """Of a re-certification: what the original's votes were drawn with."""
     looks: tuple[int, ...] = ()
     """The sizes at which the cached votes were looked at."""
@@ -48,6 +51,11 @@ class Settings:
     together: Together | None = None
     proxy: dict[str, str] | None = None
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as results carry them: numerics in their text form."""
+        cached = None if self.cache_numerics is None else self.cache_numerics.to_text()
+        return {**asdict(self), "numerics": self.numerics.to_text(), "cache_numerics": cached}
 
     @property
     def _sizes(self) -> int:
@@ -87,7 +95,7 @@ class Settings:
             text += (
                 f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."
             )
-        mixed = sorted(name for name, value in (self.cache_numerics or self.numerics).items() if ", " in value)
+        mixed = (self.numerics if self.cache_numerics is None else self.cache_numerics).mixed
         if mixed:
             text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
         if len(self.looks) > 1:

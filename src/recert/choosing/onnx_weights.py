@@ -1,11 +1,12 @@
 """Weights inside an ONNX file."""
 
-import importlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recert.extras import import_extra
 
 
 def nonzero_in_file(content: bytes) -> int:
@@ -26,14 +27,15 @@ def zeros_save(content: bytes) -> int:
 
 
 def _graph(content: bytes) -> Any:
-    try:
-        return importlib.import_module("onnx").load_from_string(content).graph
-    except ImportError:
-        raise ImportError(
-            "the cost of an ONNX graph needs onnx: pip install 'recert[onnx]', or pass cost={name: number}"
-        ) from None
+    return _onnx("onnx").load_from_string(content).graph
 
 
 def _constants(graph: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    to_array = importlib.import_module("onnx.numpy_helper").to_array
+    to_array = _onnx("onnx.numpy_helper").to_array
     return ((each.name, to_array(each)) for each in graph.initializer)
+
+
+def _onnx(module: str) -> Any:
+    return import_extra(
+        module, extra="onnx", purpose="the cost of an ONNX graph, unless passed as cost={name: number},"
+    )

@@ -59,7 +59,7 @@ def certify(
     count: o.Count = None,
     shard: o.Shard = None,
     device: o.Device = "cpu",
-    numerics: o.UseNumerics = None,
+    precision: o.UsePrecision = None,
     channels_last: o.ChannelsLast = True,
     compile: o.Compile = False,
     runtime: o.UseRuntime = o.Runtime.TORCH,
@@ -87,6 +87,7 @@ def certify(
         raise ValueError("expected --proxy with --proxy-transfer, got none")
     mine = parse_shard(shard)
     import recert
+    from recert.approximations import needs_calibration
     from recert.cli.loading import approximated, default_store, load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
     from recert.engines import on_engine
@@ -104,11 +105,13 @@ def certify(
         raise ValueError(
             "expected --engine local with --proxy, got ray; certify the proxy there, then run recert recertify"
         )
-    if proxy is not None and (runtime is o.Runtime.ONNXRUNTIME or proxy.startswith("int8")):
+    # A prepared model also takes a precision for a proxy, such as tf32, which is no approximation of the registry.
+    calibrated = proxy is not None and proxy not in list(o.Precision) and needs_calibration(proxy)
+    if proxy is not None and (runtime is o.Runtime.ONNXRUNTIME or calibrated):
         # Calibrated on training data: the same proxy for other inputs and shards.
         stand_in = approximated(network, proxy, data, dataset, smoothing, seed).model
         stand_in._made_by = proxy  # type: ignore[assignment]
-    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
+    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
     passes = len(dataset.inputs) * (samples + (selection_samples or 500))
     if dry_run:
         _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
@@ -149,7 +152,7 @@ def predict(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
-    numerics: o.UseNumerics = None,
+    precision: o.UsePrecision = None,
     channels_last: o.ChannelsLast = True,
     compile: o.Compile = False,
     runtime: o.UseRuntime = o.Runtime.TORCH,
@@ -175,7 +178,7 @@ def predict(
 
     network = load_network(model, device=o.home(engine, device), trust=trust)
     dataset = load_inputs(data, split=split, every=every, count=count)
-    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
+    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
     with drawn_progress() as progress, on_engine(
         engine.value, network, dataset.inputs, noise=parse_noise(noise), seed=seed, batch_size=batch_size, device=device,
         workers=workers, address=ray_address,

@@ -32,7 +32,7 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
 def prepared(
     network: "nn.Module",
     inputs: "NDArray[np.float32]",
-    numerics: str | None,
+    precision: str | None,
     channels_last: bool,
     compiled: bool,
     runtime: str,
@@ -43,15 +43,15 @@ def prepared(
     if runtime == "onnxruntime":
         from recert.models.onnx_export import to_onnxruntime
 
-        if numerics not in (None, "fp32") or compiled:
+        if precision not in (None, "fp32") or compiled:
             raise ValueError(
-                "expected no --compile and no --numerics but fp32 with --runtime onnxruntime; it decides these"
+                "expected no --compile and no --precision but fp32 with --runtime onnxruntime; it decides these"
             )
         return to_onnxruntime(network, inputs[:2])
-    if numerics is None and channels_last and not compiled:
+    if precision is None and channels_last and not compiled:
         return network
-    chosen = None if numerics is None else str(numerics)
-    return prepare(network, numerics=chosen, channels_last=channels_last, compile=compiled)
+    chosen = None if precision is None else str(precision)
+    return prepare(network, precision=chosen, channels_last=channels_last, compile=compiled)
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":
@@ -71,12 +71,12 @@ def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dat
 def approximated(
     model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Noise", seed: int
 ) -> "Approximation":
-    """The changed model; quantisation is calibrated on noisy training inputs where the data has them."""
-    from recert.approximations import Calibration, approximate, steps
+    """The changed model; what needs calibration is calibrated on noisy training inputs where the data has them."""
+    from recert.approximations import Calibration, approximate, needs_calibration
     from recert.data import load_data
 
     calibration = None
-    if any(step.startswith("int8") for step in steps(spec)):
+    if needs_calibration(spec):
         training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
         calibration = Calibration(training.inputs, noise=noise, seed=seed)
     return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])

@@ -18,7 +18,7 @@ class CertificateKind(StrEnum):
     TWO_SIDED = "two-sided"
 
 
-class Numerics(StrEnum):
+class Precision(StrEnum):
     FP32 = "fp32"
     TF32 = "tf32"
     BF16 = "bf16"
@@ -59,10 +59,10 @@ Shard = Annotated[
 Split = Annotated[str, typer.Option(help="Which split of the data.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
 BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; the fastest if not given.")]
-UseNumerics = Annotated[
-    Numerics | None,
+UsePrecision = Annotated[
+    Precision | None,
     typer.Option(
-        "--numerics", help="How the network computes: fp32 is strict, tf32 needs a GPU; as it is, if not given."
+        "--precision", help="How the network computes: fp32 is strict, tf32 needs a GPU; as it is, if not given."
     ),
 ]
 ChannelsLast = Annotated[bool, typer.Option(help="Memory format of images: the faster one for convolutions, or plain.")]

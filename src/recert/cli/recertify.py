@@ -56,7 +56,7 @@ def recertify(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
-    numerics: o.UseNumerics = None,
+    precision: o.UsePrecision = None,
     channels_last: o.ChannelsLast = True,
     compile: o.Compile = False,
     runtime: o.UseRuntime = o.Runtime.TORCH,
@@ -95,7 +95,7 @@ def recertify(
         changed = approximated(network, approximation, data, dataset, cache.manifest.noise, cache.manifest.seed)
         network, name = changed.model, f"{model}, {approximation}"
         say(changed.description)
-    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
+    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
     manifest = cache.manifest
     chosen = Irs(reuse_threshold) if method == Irs.name else method_named(method)
     if samples > (most := chosen.most_passes(manifest.samples)):

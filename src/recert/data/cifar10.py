@@ -1,4 +1,4 @@
-"""CIFAR-10 (Krizhevsky, 2009) as it is distributed: the binary layout, and the python layout read without pickle's powers."""
+"""CIFAR-10 (Krizhevsky, 2009) as it is distributed: the binary layout, and the python layout, read without running what a pickle names."""
 
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -18,9 +18,9 @@ Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 def cifar10_source(directory: Path, split: str) -> Source:
     """Images (3, 32, 32) of a split, from `directory` or a child of it, whichever layout is there."""
-    home, suffix = _find(directory)
+    folder, suffix = _find(directory)
     read = _binary_batch if suffix else _python_batch
-    batches = [read(_existing(home / f"{name}{suffix}")) for name in BATCHES[split]]
+    batches = [read(_existing(folder / f"{name}{suffix}")) for name in BATCHES[split]]
     images = np.concatenate([images for images, _ in batches])
     labels = np.concatenate([labels for _, labels in batches])
     return arrays_source(f"cifar10 {split}", images, labels, np.arange(len(images), dtype=np.int64), CLASSES)
@@ -29,11 +29,11 @@ def cifar10_source(directory: Path, split: str) -> Source:
 def _find(directory: Path) -> tuple[Path, str]:
     """The directory that holds the batches, and the suffix of their names; binary before python."""
     if directory.is_dir():
-        homes = [directory, *sorted(child for child in directory.iterdir() if child.is_dir())]
+        folders = [directory, *sorted(child for child in directory.iterdir() if child.is_dir())]
         for suffix in (".bin", ""):
-            for home in homes:
-                if (home / f"test_batch{suffix}").is_file():
-                    return home, suffix
+            for folder in folders:
+                if (folder / f"test_batch{suffix}").is_file():
+                    return folder, suffix
     raise UnusableData(
         f"expected CIFAR-10 (cifar-10-batches-bin or cifar-10-batches-py) in {str(directory)!r}, got no test_batch there; "
         "unpack https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz and write cifar10:DIR, or set RECERT_CIFAR10"

@@ -33,7 +33,7 @@ class Dataset:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A data set not read yet. `positions` are its inputs in order; `read` brings some of them, with their labels."""
+    """A data set not read yet. `positions` are its inputs in order; `read` returns some of them, with their labels."""
 
     name: str
     positions: Positions

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.data.dataset import Source, UnusableData, arrays_source
+from recert.data.dataset import Source, arrays_source
+from recert.extras import import_extra
 
 TEST_SHARE = 5
 """One in five images of every class is for testing."""
@@ -22,13 +23,7 @@ def digits_source(split: str) -> Source:
 
 
 def _arrays() -> tuple[NDArray[Any], NDArray[Any]]:
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        raise UnusableData(
-            "expected scikit-learn, which holds the digits, got none installed; pip install 'recert[demo]'"
-        ) from None
-    bunch = load_digits()
+    bunch = import_extra("sklearn.datasets", extra="demo", purpose="the digits data set").load_digits()
     return bunch.data, bunch.target
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.data.dataset import Labels, Positions, Source, UnusableData, unit_range
+from recert.extras import import_extra
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 SPLIT_NAMES = {"train": ("train",), "test": ("test", "val")}
@@ -17,12 +18,14 @@ def folder_source(directory: Path, split: str) -> Source:
     """Images by class, classes and files in the order of their names; only the chosen ones are opened."""
     if not directory.is_dir():
         raise ValueError(f"expected a folder of images, got {str(directory)!r}, which does not exist; check the path")
-    home = _split_directory(directory, split)
-    classes = tuple(sorted(child.name for child in home.iterdir() if child.is_dir() and not child.name.startswith(".")))
-    files = [(path, label) for label, name in enumerate(classes) for path in _images(home / name)]
+    folder = _split_directory(directory, split)
+    classes = tuple(
+        sorted(child.name for child in folder.iterdir() if child.is_dir() and not child.name.startswith("."))
+    )
+    files = [(path, label) for label, name in enumerate(classes) for path in _images(folder / name)]
     if not files:
         raise UnusableData(
-            f"expected one directory of images for each class in {home}, got no image in any; "
+            f"expected one directory of images for each class in {folder}, got no image in any; "
             f"known suffixes: {' '.join(SUFFIXES)}"
         )
 
@@ -30,7 +33,7 @@ def folder_source(directory: Path, split: str) -> Source:
         images = _read_images([files[i][0] for i in chosen], files[0][0])
         return images, np.array([files[i][1] for i in chosen], np.int64)
 
-    return Source(home.name, np.arange(len(files), dtype=np.int64), read, classes)
+    return Source(folder.name, np.arange(len(files), dtype=np.int64), read, classes)
 
 
 def _split_directory(directory: Path, split: str) -> Path:
@@ -67,12 +70,10 @@ def _read_images(paths: list[Path], first: Path) -> NDArray[np.float32]:
 
 
 def _open(path: Path) -> Any:
+    # PIL is installed as pillow, which torchvision depends on.
+    pillow = import_extra("PIL.Image", extra="vision", purpose="a folder of images")
     try:
-        from PIL import Image
-    except ImportError:
-        raise UnusableData("expected pillow to read images, got none installed; pip install pillow") from None
-    try:
-        with Image.open(path) as image:
+        with pillow.open(path) as image:
             image.load()
     except Exception as error:  # every decoder has its own errors
         raise UnusableData(

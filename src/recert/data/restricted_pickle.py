@@ -1,7 +1,7 @@
 """A pickle reader that can build byte arrays, text, numbers, lists and dictionaries, and nothing else.
 
 A pickle names functions and calls them. Here every name is looked up in the table below, whose entries only rebuild an
-array of bytes; any other name ends the reading before it is imported, let alone called.
+array of bytes; any other name is refused before it is imported or called.
 """
 
 import math
@@ -25,7 +25,7 @@ def read_plain_pickle(path: Path) -> Any:
             f"expected plain arrays and lists in {path}, got {error}; nothing of it was run. "
             "Take the file from the official archive"
         ) from None
-    except Exception as error:  # a stranger's bytes can fail in any way, and every way means the same: not such a file
+    except Exception as error:  # an untrusted file can fail in any way, and each means that it is no such file
         raise UnusableData(
             f"expected a pickle of plain arrays and lists, got {path}, which is not one ({type(error).__name__}); "
             "take the file from the official archive"
@@ -40,7 +40,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 class _ByteArray:
-    """Stands for numpy's ndarray while a pickle is read; takes its state and becomes an array at the end."""
+    """In place of numpy's ndarray while a pickle is read: takes its state, and `_finished` replaces it by the array."""
 
     def __init__(self) -> None:
         self.array = np.zeros(0, np.uint8)
@@ -53,7 +53,7 @@ class _ByteArray:
 
 
 class _ByteType:
-    """Stands for numpy's dtype('uint8'); what else its state says (byte order, fields) does not matter for bytes."""
+    """In place of numpy's dtype('uint8'); what else its state says (byte order, fields) does not matter for bytes."""
 
     def __setstate__(self, state: Any) -> None:
         pass
@@ -84,7 +84,7 @@ _ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 def _finished(content: Any) -> Any:
-    """The content with its stand-ins replaced, one level down, which is where the arrays are."""
+    """The content with every _ByteArray replaced by its array, one level down, which is where CIFAR-10 has them."""
     if isinstance(content, dict):
         return {key: value.array if isinstance(value, _ByteArray) else value for key, value in content.items()}
     return content

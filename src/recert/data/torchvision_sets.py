@@ -1,6 +1,5 @@
 """Data sets of torchvision that are already on disk. Nothing is downloaded."""
 
-import importlib
 import inspect
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.data.dataset import Labels, Positions, Source, UnusableData, unit_range
+from recert.extras import import_extra
 from recert.models.weights_only import weights_only_loads
 
 
@@ -32,12 +32,7 @@ def torchvision_source(rest: str, split: str) -> Source:
 
 
 def _opened(name: str, directory: str, split: str) -> Any:
-    try:
-        datasets = importlib.import_module("torchvision.datasets")
-    except (ImportError, RuntimeError) as error:
-        raise UnusableData(
-            f"expected torchvision for this data, got an import that fails ({error}); pip install 'recert[vision]'"
-        ) from None
+    datasets = import_extra("torchvision.datasets", extra="vision", purpose="a data set of torchvision")
     kind = getattr(datasets, name, None)
     if kind is None:
         raise ValueError(f"expected a data set of torchvision, got {name!r}; names are as in torchvision.datasets")

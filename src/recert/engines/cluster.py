@@ -1,21 +1,12 @@
-"""The Ray cluster: joined where there is one, started on this machine where there is none, and left as it was found."""
+"""The Ray cluster: joined where there is one, started on this machine where there is none, and left as it was."""
 
 import os
 import socket
-from typing import Any
 
 from recert.errors import LostWorkers
+from recert.extras import import_extra
 
 SECONDS_TO_ANSWER = 10.0
-
-
-def ray_module() -> Any:
-    """The module `ray`, or an error that says how to get it."""
-    try:
-        import ray
-    except ImportError:
-        raise ImportError("expected ray for --engine ray, got none installed; pip install 'recert[ray]'") from None
-    return ray
 
 
 class Cluster:
@@ -23,16 +14,17 @@ class Cluster:
 
     def __init__(self, address: str | None = None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        self.ray = ray_module()
-        self._ours = not self.ray.is_initialized()
-        if self._ours:
+        self.ray = import_extra("ray", extra="ray", purpose="--engine ray")
+        # A connection that the user's program has made already is used, and is not closed here.
+        self._started_here = not self.ray.is_initialized()
+        if self._started_here:
             self._connect(address or os.environ.get("RAY_ADDRESS") or "local")
 
     def _connect(self, address: str) -> None:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
         here = {"include_dashboard": False} if address == "local" else {}
         try:
-            _knock(address)
+            _check_reachable(address)
             self.ray.init(address=address, **quiet, **here)
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -42,17 +34,17 @@ class Cluster:
             ) from error
 
     def close(self) -> None:
-        if self._ours and self.ray.is_initialized():
+        if self._started_here and self.ray.is_initialized():
             self.ray.shutdown()
 
     def nodes(self, resource: str) -> list[int]:
-        """How much of a resource (CPU, GPU) each living node has."""
+        """How much of a resource (CPU, GPU) each node that is up has."""
         alive = (node["Resources"] for node in self.ray.nodes() if node["Alive"])
         return [int(held[resource]) for held in alive if held.get(resource, 0) >= 1]
 
 
-def _knock(address: str) -> None:
-    """See that someone listens at HOST:PORT: Ray itself would try for minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise OSError unless HOST:PORT accepts a connection: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and "/" not in address:
         socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()

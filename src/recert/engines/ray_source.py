@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import torch
 
-from recert.cache.manifest import mixed_numerics
 from recert.engines.cluster import Cluster
 from recert.engines.pool import Pool
 from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
 from recert.models.digest import identify
+from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, Work
 from recert.sampling.inputs import checked_inputs
@@ -52,26 +52,26 @@ class RaySource:
         self.digests = [input_digest(x) for x in array]
         self.streams = frozenset(Stream)
         self.noise, self.seed = noise, seed
-        # Here and not by the workers, which do not have the source code of a class that was sent to them.
+        # Here and not by the workers: the digest reads source code, and workers have none of a class that was sent to them.
         self.identity = identify(model, identity)
         self._cluster = Cluster(address)
-        # Sent to each node once, whatever its number of workers; inputs are not even copied there.
-        boxed = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
+        # In Ray's object store: sent to each node once, whatever its number of workers, which share one copy of the inputs.
+        shared = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
         options = {"noise": noise, "seed": seed, "batch_size": batch_size, "device": device, "classes": classes}
-        self._pool = Pool(self._cluster, boxed, options, workers, allow_numerics)
+        self._pool = Pool(self._cluster, shared, options, workers, allow_numerics)
         try:
-            self.classes = self._pool.lead().classes
+            self.classes = self._pool.start().classes
         except BaseException:
             self.close()
             raise
 
     @property
-    def numerics(self) -> dict[str, str]:
-        return reduce(mixed_numerics, (facts.numerics for facts in self._pool.hiring.facts))
+    def numerics(self) -> Numerics:
+        return reduce(Numerics.joined, (facts.numerics for facts in self._pool.admission.facts))
 
     @property
     def batch_size(self) -> int:
-        return int(self._pool.hiring.facts[0].numerics["batch_size"])
+        return self._pool.batch_size
 
     @property
     def workers_started(self) -> int:
@@ -81,23 +81,23 @@ class RaySource:
     def draw(
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
     ) -> Iterator[VoteChunk]:
-        """Votes of all works, in order. Jobs that are out and votes that wait for their turn are bounded in number."""
+        """Votes of all works, in order. Jobs under way and votes that wait for earlier ones are bounded in number."""
         schedule = Schedule(works, self.batch_size)
-        told = 0
+        reported = 0
         try:
             while not schedule.complete:
                 self._pool.work(schedule)
                 yield from schedule.ready()
-                if progress is not None and schedule.done > told:
-                    told = schedule.done
-                    progress(Progress(task, told, schedule.samples))
+                if progress is not None and schedule.done > reported:
+                    reported = schedule.done
+                    progress(Progress(task, reported, schedule.samples))
         finally:
             self._pool.forget_jobs()
         if schedule.failures:
             raise UnusableInputs({i: (self.digests[i], why) for i, why in schedule.failures.items()}, len(self.digests))
 
     def close(self) -> None:
-        """Let the workers go, and the cluster if it was started here."""
+        """Stop the workers, and the cluster if it was started here."""
         self._pool.close()
         self._cluster.close()
 

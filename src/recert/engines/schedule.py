@@ -1,4 +1,4 @@
-"""Which job comes next, what becomes of its answer, and when votes may leave: in order, whatever happened on the way."""
+"""Which job comes next, and in which order votes are returned: that of the works, whatever workers did."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,16 +10,16 @@ from recert.engines.worker import Answer
 from recert.sampling import VoteChunk, Work
 
 SECONDS_PER_JOB = 1.0
-"""Long enough that handing it out costs nothing, short enough that losing it costs nothing."""
+"""Long enough that handing it out costs next to nothing, short enough that little is drawn again when a worker dies."""
 UNITS_AHEAD = 512
-"""Units that may be drawn while an earlier one is still out: bounds what waits in memory, some tens of megabytes."""
+"""Units that may be drawn while an earlier one is not finished: bounds what waits in memory, some tens of megabytes."""
 DEATHS = 3
-"""A job that was out when so many workers died is not given to another."""
+"""A job with which so many workers died is not given to another."""
 
 
 @dataclass(frozen=True, order=True)
 class Job:
-    """Some slices of a unit, given to one worker. Ordered by unit: what holds up the others comes first."""
+    """Some slices of a unit, given to one worker. Ordered by unit: votes are returned in order, so the earliest unit comes first."""
 
     unit: int
     places: tuple[int, ...]
@@ -27,11 +27,11 @@ class Job:
     slices: tuple[Slice, ...] = field(compare=False)
     deaths: int = field(default=0, compare=False)
     refused_by: int | None = field(default=None, compare=False)
-    """A worker on which the network raised: another is asked before the input is given up."""
+    """A worker on which the network raised: another worker tries it before its input counts as failed."""
 
     @property
     def suspect(self) -> bool:
-        """A worker died with it: it is drawn alone, so that no other job is lost with it again."""
+        """A worker died with it, perhaps because of it. It is drawn alone, so that no other job is lost if it was."""
         return self.deaths > 0
 
 
@@ -41,7 +41,7 @@ class Schedule:
     def __init__(self, works: Sequence[Work], batch_size: int) -> None:
         self._units = Units(works, batch_size)
         self._batch_size = batch_size
-        self._again: list[Job] = []
+        self._to_repeat: list[Job] = []
         self._open: dict[int, list[VoteChunk | str | None]] = {}
         self._made = self._next_out = 0
         self._seconds_per_batch: float | None = None
@@ -55,10 +55,10 @@ class Schedule:
         return not self._open and not self._units.batches_left
 
     def next_job(self, worker: int, workers: int, *, idle: bool) -> Job | None:
-        """A job for a worker, or nothing for now. Jobs that came back go first."""
-        fitting = (j for j in self._again if (idle or not j.suspect) and (j.refused_by != worker or workers == 1))
+        """A job for a worker, or nothing for now. Jobs that have to be repeated go first."""
+        fitting = (j for j in self._to_repeat if (idle or not j.suspect) and (j.refused_by != worker or workers == 1))
         if (job := min(fitting, default=None)) is not None:
-            self._again.remove(job)
+            self._to_repeat.remove(job)
             return job
         if self._made - self._next_out >= UNITS_AHEAD or not self._units.batches_left:
             return None
@@ -68,7 +68,7 @@ class Schedule:
         return Job(self._made - 1, tuple(range(len(slices))), slices)
 
     def finish(self, job: Job, worker: int, answer: Answer) -> int | None:
-        """Take in an answer. Returns the worker that was wrong to refuse the job, if one was."""
+        """Take in an answer. Returns the worker on which the network raised although it does not raise here, if there is one."""
         self._learn_speed(job, answer)
         start = good = 0
         for i, (place, slice_) in enumerate(zip(job.places, job.slices, strict=True)):
@@ -81,18 +81,21 @@ class Schedule:
         return job.refused_by if not answer.failures else None
 
     def lost(self, job: Job, reason: str) -> None:
-        """A worker died with the job: it is drawn again, in the end input by input, until it has cost too many workers."""
+        """A worker died with the job: draw it again.
+
+        If several workers died with it, its inputs are drawn one by one, so that only the input that kills workers fails.
+        """
         job = replace(job, deaths=job.deaths + 1)
         if job.deaths < DEATHS:
-            self._again.append(job)
+            self._to_repeat.append(job)
         elif len(job.slices) > 1:
             for place, slice_ in zip(job.places, job.slices, strict=True):
-                self._again.append(Job(job.unit, (place,), (slice_,), deaths=1))
+                self._to_repeat.append(Job(job.unit, (place,), (slice_,), deaths=1))
         else:
             self._fail(job.unit, job.places[0], job.slices[0], f"{DEATHS} workers died over it, the last by: {reason}")
 
     def ready(self) -> Iterator[VoteChunk]:
-        """Votes whose turn has come."""
+        """Votes of the units that are finished and have none before them that is not."""
         while self._next_out in self._open and all(entry is not None for entry in self._open[self._next_out]):
             for entry in self._open.pop(self._next_out):
                 if isinstance(entry, VoteChunk):
@@ -101,7 +104,7 @@ class Schedule:
 
     def _refuse(self, job: Job, place: int, slice_: Slice, worker: int, reason: str) -> None:
         if job.refused_by is None:
-            self._again.append(Job(job.unit, (place,), (slice_,), job.deaths, refused_by=worker))
+            self._to_repeat.append(Job(job.unit, (place,), (slice_,), job.deaths, refused_by=worker))
         else:
             self._fail(job.unit, place, slice_, reason)
 
@@ -118,7 +121,7 @@ class Schedule:
             self._seconds_per_batch = float(np.sum(answer.seconds)) * self._batch_size / len(answer.votes)
 
     def _batches(self, workers: int) -> int:
-        """Batches of the next unit: about a second's worth, and fewer towards the end, so that all finish together."""
+        """Batches of the next unit: about a second's worth, and fewer towards the end, so that all workers finish together."""
         if not self._seconds_per_batch:
             return 1
         fair = self._units.batches_left // (3 * workers)

@@ -10,7 +10,7 @@ from recert.models.inference import tf32_flags
 
 @dataclass(frozen=True)
 class TorchSettings:
-    """Settings as they are in one process, to be made so in another."""
+    """Settings as they are in one process, to be applied in another."""
 
     tf32_convolutions: bool
     tf32_matmuls: bool

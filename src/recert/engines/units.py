@@ -19,10 +19,10 @@ class Slice:
 
 
 class Units:
-    """Cuts works, laid end to end, after whole batches.
+    """Cuts works, one after the other, at the ends of batches.
 
-    A worker that packs a unit on its own therefore makes the very batches that a single process would make of all works:
-    votes agree even where the place in a batch changes the last bit of a logit.
+    Units are whole batches so that a worker, which packs its unit on its own, makes the very batches that a single process
+    makes of all works: votes agree even where the place in a batch changes the last bit of a logit.
 
     >>> from recert.noise import Stream
     >>> units = Units([Work(0, Stream.ESTIMATION, range(5)), Work(1, Stream.ESTIMATION, range(4))], batch_size=2)
@@ -42,15 +42,15 @@ class Units:
 
     def take(self, batches: int) -> tuple[Slice, ...]:
         """The slices of the next so many batches; none when all are taken."""
-        room = min(batches * self._batch_size, self.samples - self._taken)
-        self._taken += room
+        left = min(batches * self._batch_size, self.samples - self._taken)
+        self._taken += left
         slices = []
-        while room:
+        while left:
             work = self._works[self._at]
-            length = min(room, len(work.samples) - self._start)
+            length = min(left, len(work.samples) - self._start)
             if length:
                 slices.append(Slice(work, self._start, length))
-            self._start, room = self._start + length, room - length
+            self._start, left = self._start + length, left - length
             if self._start == len(work.samples):
                 self._at, self._start = self._at + 1, 0
         return tuple(slices)

@@ -1,4 +1,4 @@
-"""What runs beside a device: a worker that holds the network and answers jobs. It knows nothing of who asks."""
+"""What runs beside a device: a worker that holds the network and draws votes. It knows nothing of the schedule."""
 
 import platform
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recert.engines.torch_settings import TorchSettings
 from recert.errors import first_line
+from recert.models.numerics import Numerics
 from recert.sampling import Drawn, Work, collect, open_source
 from recert.votes import Votes
 
@@ -19,9 +20,9 @@ class Facts:
     """What a worker finds out when it opens the network."""
 
     classes: int
-    numerics: dict[str, str]
+    numerics: Numerics
     instructions: str
-    """Vector instructions of the processor, which the numerics of a CPU do not tell."""
+    """Vector instructions of the node's processor. The numerics of a CPU name them too, those of a GPU do not."""
     node: str
 
 
@@ -45,18 +46,22 @@ class Answer:
 
 
 class Worker:
-    """Opens the network once and draws what it is asked for."""
+    """Opens the network once and draws the works that it is given."""
 
     def __init__(self, settings: TorchSettings, threads: int) -> None:
         torch.set_num_threads(threads)
         settings.apply()
 
-    def prepare(self, boxed: list[Any], options: dict[str, Any]) -> Facts | Refusal:
-        """Fetch model and inputs (references in a box, so that what goes wrong is caught here) and open them."""
+    def prepare(self, references: list[Any], options: dict[str, Any]) -> Facts | Refusal:
+        """Fetch model and inputs and open them.
+
+        They come as references inside a list, which Ray passes on as they are: what goes wrong in fetching them is caught
+        here and reported as a Refusal.
+        """
         import ray
 
         try:
-            model, inputs = ray.get(boxed)
+            model, inputs = ray.get(references)
             if isinstance(model, torch.nn.Module):
                 model = model.to(options["device"])
             self._source = open_source(model, inputs, **options)
@@ -66,7 +71,7 @@ class Worker:
         return Facts(self._source.classes, self._numerics, torch.backends.cpu.get_cpu_capability(), platform.node())
 
     def draw(self, works: list[Work]) -> Answer:
-        """Votes of works. If the network raises, every work is tried alone, so that one cannot spoil the others."""
+        """Votes of works. If the network raises, every work is tried alone, so that the others have their votes."""
         drawn: list[Drawn | str]
         try:
             drawn = [*collect(self._source, works, "drawing")]

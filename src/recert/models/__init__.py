@@ -1,4 +1,4 @@
-"""What can be certified, how it is named on a command line, and how it is told apart from everything else."""
+"""What can be certified, how it is named on a command line, and how it is identified."""
 
 from recert.models.loading import LoadedModel, load_model
 from recert.models.registry import ModelEntry, available_models, build_model

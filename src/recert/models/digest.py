@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from recert.models.identity import ModelIdentity
 from recert.models.inference import PreparedModel, tf32_flags
+from recert.models.numerics import Numerics
 
 
 def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
-    """Identity of a model. A callable has no weights to look at: `name` stands for it, or "unnamed"."""
+    """Identity of a model. Of a callable there are no weights to digest: its identity is `name`, or "unnamed"."""
     if isinstance(model, PreparedModel):
         return identify(model.network, f"{name or ''} run as {model.inference}")
     if isinstance(model, nn.Module):
@@ -25,7 +26,7 @@ def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> 
     return ModelIdentity("callable", name or "unnamed")
 
 
-def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> dict[str, str]:
+def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> Numerics:
     """Everything beside the weights that can change the last bit of a logit."""
     described = {
         "dtype": str(dtype).removeprefix("torch."),
@@ -34,13 +35,13 @@ def numerics(device: torch.device, dtype: torch.dtype | None, batch_size: int) -
         "torch": torch.__version__.partition("+")[0],
         "processor": platform.machine(),
     }
-    if device.type == "cpu":
+    if device.type == "cpu":  # kernels are chosen by the vector instructions, and sum in another order with others
         described["processor"] += f" {torch.backends.cpu.get_cpu_capability()}"
     if device.type == "cuda":
         described["processor"] = torch.cuda.get_device_name(device)
         described["tf32_convolutions"], described["tf32_matmuls"] = (str(flag) for flag in tf32_flags())
         described["cudnn_benchmark"] = str(torch.backends.cudnn.benchmark)
-    return described
+    return Numerics.from_text(described)
 
 
 def _weights_digest(model: nn.Module) -> str:
@@ -77,6 +78,7 @@ def _structure_digest(model: nn.Module, name: str | None) -> str:
     digest = hashlib.sha256((name or "").encode())
     for path, module in model.named_modules():
         kind = type(module)
+        # The source of every class that is not torch's own is part of the digest: a changed `forward` is another model.
         digest.update(
             f"{path}:{kind.__module__}.{kind.__qualname__}({module.extra_repr()}){_settings(module)};".encode()
         )
@@ -108,13 +110,13 @@ def _plain(value: Any) -> str | None:
 
 
 def _code(kind: type) -> str:
-    """All methods of a class, without comments, layout and docstrings."""
+    """All methods of a class, without comments, layout and docstrings: those may change without changing the identity."""
     methods = {name: getattr(value, "__func__", getattr(value, "fget", value)) for name, value in vars(kind).items()}
     return "".join(f"{name}:{_source(m)};" for name, m in sorted(methods.items()) if inspect.isfunction(m))
 
 
 def _source(function: FunctionType) -> str:
-    """What a function does, as text; its compiled code when the source is not at hand."""
+    """What a function does, as text; its compiled code if there is no source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):

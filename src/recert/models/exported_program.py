@@ -1,4 +1,4 @@
-"""Programs of torch.export (.pt2). Loading one can run code from the file, so the user has to vouch for it."""
+"""Programs of torch.export (.pt2). Loading one can run code from the file, so it is refused unless the user trusts it."""
 
 from pathlib import Path
 

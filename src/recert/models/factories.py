@@ -14,7 +14,7 @@ from recert.errors import UnusableModel
 
 
 def call_factory(module: str, name: str) -> nn.Module:
-    """What `module:name` makes: a function or class called without arguments, or a network as it stands."""
+    """What `module:name` makes: a function or class called without arguments, or a network itself."""
     with _current_directory_importable():
         found = _attribute(_imported(module), module, name)
         made = found if isinstance(found, nn.Module) else _called(found, f"{module}:{name}")
@@ -28,7 +28,7 @@ def call_factory(module: str, name: str) -> nn.Module:
 
 @contextmanager
 def _current_directory_importable() -> Iterator[None]:
-    """`python -m` finds modules next to the user, an installed command does not; last, so that it hides nothing."""
+    """`python -m` finds modules in the current directory, an installed command does not. Last in the path, so that it hides no other."""
     here = os.getcwd()
     sys.path.append(here)
     try:
@@ -65,7 +65,7 @@ def _called(factory: Any, spec: str) -> Any:
             f"expected a factory that is called without arguments, got {spec} ({error}); give them defaults"
         ) from None
     except ValueError:
-        pass  # a built-in without a signature: calling it will tell
+        pass  # a built-in without a signature: the call itself shows whether it needs arguments
     try:
         return factory()
     except SystemExit as stop:

@@ -14,20 +14,24 @@ from torch import Tensor, nn
 
 from recert.errors import UnusableModel
 
-NUMERICS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-"""Ways to compute, and the type of weights and activations in each."""
+PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""Ways to compute that can be chosen, and the type of weights and activations in each."""
 
 
 @dataclass(frozen=True)
 class Inference:
-    """Choices that are the user's. `numerics` None: the model's own type, TF32 as torch is set."""
+    """Choices that are the user's. `precision` None: the model's own type, TF32 as torch is set."""
 
-    numerics: str | None = None
+    precision: str | None = None
     channels_last: bool = True
     compiled: bool = False
 
     def __str__(self) -> str:
-        chosen = [self.numerics, "channels-last" if self.channels_last else None, "compiled" if self.compiled else None]
+        chosen = [
+            self.precision,
+            "channels-last" if self.channels_last else None,
+            "compiled" if self.compiled else None,
+        ]
         return ", ".join(word for word in chosen if word) or "as it is"
 
 
@@ -41,19 +45,19 @@ class PreparedModel(nn.Module):
         self.batch_sizes: dict[tuple[int, ...], int] = {}
         """The fastest batch for each shape of input, once it is found."""
         self._compiled: Callable[[Tensor], Any] | None = None
-        self.training = network.training  # and nobody else's: a layer left in training mode is to be found
+        self.training = network.training  # the network's own: sampling refuses a layer that was left in training mode
 
     def forward(self, batch: Tensor) -> Any:
-        with self.precision():
+        with self.torch_flags():
             return self._runner()(batch)
 
     def uncompiled(self, batch: Tensor) -> Any:
         """The same answer but for rounding, with no wait for a compiler: for timing batch sizes."""
-        with self.precision():
+        with self.torch_flags():
             return self.network(batch)
 
     @contextmanager
-    def precision(self) -> Iterator[None]:
+    def torch_flags(self) -> Iterator[None]:
         """torch's flags as chosen while the network runs, and as they were afterwards.
 
         A compiled network lets cuDNN time its algorithms for the one shape there is, which makes half precision up to 1.6
@@ -61,8 +65,8 @@ class PreparedModel(nn.Module):
         """
         flags = torch.backends.cudnn.benchmark, *tf32_flags()
         benchmark, convolutions, products = flags
-        if self.inference.numerics in ("fp32", "tf32"):
-            convolutions = products = self.inference.numerics == "tf32"
+        if self.inference.precision in ("fp32", "tf32"):
+            convolutions = products = self.inference.precision == "tf32"
         _set_flags(benchmark or self.inference.compiled, convolutions, products)
         try:
             yield
@@ -85,28 +89,28 @@ class PreparedModel(nn.Module):
 
 
 def prepare(
-    model: nn.Module, *, numerics: str | None = None, channels_last: bool = True, compile: bool = False
+    model: nn.Module, *, precision: str | None = None, channels_last: bool = True, compile: bool = False
 ) -> PreparedModel:
-    """A copy of a network that computes as told, to be certified in place of it.
+    """A copy of a network that computes as chosen, to be certified in place of it.
 
-    `numerics`: "fp32" (strict: no TF32), "tf32" (float32 with TF32 convolutions and products), "bf16" or "fp16" (weights
+    `precision`: "fp32" (strict: no TF32), "tf32" (float32 with TF32 convolutions and products), "bf16" or "fp16" (weights
     and activations); as it is if not given. `channels_last` is the faster memory format for convolutions nearly everywhere.
     `compile` takes seconds to a minute, and pays for long runs; batches have one shape, so it happens once.
     """
     if not isinstance(model, nn.Module) or isinstance(model, PreparedModel):
         raise ValueError(f"expected a torch module that is not prepared yet, got {type(model).__name__}")
-    if numerics is not None and numerics not in NUMERICS:
-        raise ValueError(f"expected numerics to be one of {', '.join(NUMERICS)}, got {numerics!r}")
+    if precision is not None and precision not in PRECISIONS:
+        raise ValueError(f"expected precision to be one of {', '.join(PRECISIONS)}, got {precision!r}")
     if hasattr(model, "session"):
         raise ValueError("expected a torch network, got one that runs in onnxruntime, which computes as its file says")
-    if numerics == "tf32" and not any(t.is_cuda for t in (*model.parameters(), *model.buffers())):
-        raise ValueError("expected a network on a CUDA device with numerics='tf32', got one on the CPU; use 'fp32'")
-    network = copy.deepcopy(model)
-    if numerics is not None:
-        network = network.to(NUMERICS[numerics])
+    if precision == "tf32" and not any(t.is_cuda for t in (*model.parameters(), *model.buffers())):
+        raise ValueError("expected a network on a CUDA device with precision='tf32', got one on the CPU; use 'fp32'")
+    network = copy.deepcopy(model)  # the caller's model stays as it is
+    if precision is not None:
+        network = network.to(PRECISIONS[precision])
     if channels_last:
         network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return PreparedModel(network, Inference(numerics, channels_last, compile))
+    return PreparedModel(network, Inference(precision, channels_last, compile))
 
 
 def tf32_flags() -> tuple[bool, bool]:

@@ -1,12 +1,12 @@
 """Classifiers of torchvision and timm by name. Neither is required: each is imported when it is asked for."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from recert.errors import UnusableModel
+from recert.extras import import_extra
 from recert.models.loading import LoadedModel
 from recert.models.normalization import IMAGENET_MEAN, IMAGENET_STD, NormalizedNetwork
 from recert.models.weights_files import load_weights
@@ -31,7 +31,7 @@ def torchvision_network(name: str) -> nn.Module:
 
 
 def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
-    models = import_library("torchvision.models")
+    models = import_extra("torchvision.models", extra="vision", purpose="a model of torchvision")
     try:
         choices = models.get_model_weights(name)
     except ValueError:
@@ -54,7 +54,7 @@ def _torchvision(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any]
 
 
 def _timm(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
-    timm = import_library("timm")
+    timm = import_extra("timm", extra="vision", purpose="a model of timm")
     if not timm.is_model(name):
         raise _unknown("timm", name, "timm.list_models()")
     network: nn.Module = _fetched(timm.create_model, "timm", name, name, pretrained=pretrained)
@@ -66,19 +66,6 @@ def _timm(name: str, pretrained: bool) -> tuple[nn.Module, dict[str, Any], str]:
         "input_shape": tuple(config["input_size"]),
     }
     return network, settings, "timm's pretrained weights" if pretrained else "random weights"
-
-
-def import_library(module: str) -> Any:
-    """An optional library, or an error that says how to get it."""
-    library = module.partition(".")[0]
-    try:
-        return importlib.import_module(module)
-    # A torchvision built for another torch fails with a RuntimeError about a missing operator.
-    except (ImportError, RuntimeError) as error:
-        raise UnusableModel(
-            f"expected {library} for this model, got an import that fails ({error}); "
-            "install it with pip install 'recert[vision]', built for the same torch"
-        ) from None
 
 
 def _fetched(fetch: Any, library: str, name: str, *arguments: Any, **options: Any) -> Any:

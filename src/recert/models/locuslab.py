@@ -1,4 +1,4 @@
-"""Checkpoints of locuslab/smoothing (Cohen et al., 2019) and of the many projects that kept its format.
+"""Checkpoints of locuslab/smoothing (Cohen et al., 2019) and of the many projects that use its format.
 
 A file holds `arch` and `state_dict`. The network is the second module of a Sequential whose first one normalises, and
 may be wrapped in DataParallel, so names begin with `1.` or `1.module.`.

@@ -16,22 +16,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
-from recert.models.onnx_model import OnnxModel
-from recert.models.optional import needed
+from recert.models.onnx_model import OnnxModel, import_onnx
 
 
 def to_onnxruntime(model: nn.Module, example_input: NDArray[np.float32]) -> OnnxModel:
     """The network in float32 on the CPU, computed by onnxruntime; `example_input` is a batch that it takes."""
-    needed("onnxruntime")
+    import_onnx("onnxruntime")
     private = copy.deepcopy(model).cpu().float().eval()
     with tempfile.TemporaryDirectory() as folder, quietly():
         path = str(Path(folder, "exported.onnx"))
         export(private, np.asarray(example_input, dtype=np.float32), path)
-        file = without_traces(needed("onnx").load(path))
+        file = without_metadata(import_onnx("onnx").load(path))
     return OnnxModel(file.SerializeToString(deterministic=True)).eval()
 
 
-def without_traces(file: Any) -> Any:
+def without_metadata(file: Any) -> Any:
     """Drop notes on where the graph came from (source paths among them): the same model gives the same bytes."""
     graph = file.graph
     for part in (graph, *graph.node, *graph.initializer, *graph.value_info, *graph.input, *graph.output):
@@ -42,7 +41,7 @@ def without_traces(file: Any) -> Any:
 
 def export(model: nn.Module, rows: NDArray[np.float32], path: str) -> None:
     """Write the graph of a float32 model on the CPU, for batches of any size."""
-    needed("onnxscript")
+    import_onnx("onnxscript")
     example = torch.from_numpy(np.resize(rows, (2, *rows.shape[1:])))  # torch.export takes a batch of 1 for a constant
     batch = ({0: torch.export.Dim.DYNAMIC},)
     try:
@@ -79,7 +78,7 @@ def first_cause(error: BaseException) -> str:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the progress, graphs and deprecation messages of the exporters, which are none of the user's business."""
+    """Without the progress, graphs and deprecation messages of the exporters, of which the user can change nothing."""
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:

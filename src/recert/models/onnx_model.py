@@ -1,6 +1,5 @@
 """An ONNX graph as a torch module: its answers come from onnxruntime on the CPU."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.extras import import_extra
 
-# How a graph says that a tensor lies in another file: the key "location" in its wire format.
+# How a graph says that a tensor is in another file: the key "location" in its wire format.
 _EXTERNAL = b"\n\x08location\x12"
 _INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
@@ -84,19 +84,21 @@ class OnnxModel(nn.Module):
 
 
 def read_onnx(path: Path) -> OnnxModel:
-    """The model of an .onnx file, weights kept beside it in other files included."""
+    """The model of an .onnx file, with weights that are in other files beside it."""
     data = path.read_bytes()
     return OnnxModel(_with_external_data(path) if _EXTERNAL in data else data)
 
 
 def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
     """A session on the CPU; without fusing, every operator runs as the graph writes it."""
-    runtime = _onnxruntime()
+    runtime = import_onnx("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 4  # its own words on stderr would come beside ours
+    options.log_severity_level = 4  # its messages on stderr would repeat our errors
     options.use_deterministic_compute = True
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the cores are also making noise
+    options.add_session_config_entry(
+        "session.intra_op.allow_spinning", "0"
+    )  # waiting threads would take the cores from the making of noise
     if not fused:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -108,24 +110,20 @@ def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
         ) from None
 
 
-def _onnxruntime() -> Any:
-    try:
-        return importlib.import_module("onnxruntime")
-    except ImportError:
-        raise UnusableModel(
-            "expected onnxruntime for an .onnx model, got none installed; pip install 'recert[onnx]'"
-        ) from None
+def import_onnx(module: str) -> Any:
+    """A module of onnx, onnxscript or onnxruntime, or MissingExtra: one extra installs all three."""
+    return import_extra(module, extra="onnx", purpose="a network that onnxruntime runs")
 
 
 def _with_external_data(path: Path) -> bytes:
     """The graph with the weights of its side files inside. onnx refuses side files outside the graph's directory."""
+    onnx = import_onnx("onnx")
     try:
-        onnx = importlib.import_module("onnx")
         data: bytes = onnx.load(str(path)).SerializeToString()
-    except Exception as error:  # not installed, a side file missing or elsewhere: all have the same remedy
+    except Exception as error:  # a side file missing or elsewhere: onnx has a class for every cause and no common one
         raise UnusableModel(
             f"expected the weights that {path} keeps in another file, got none ({_first_line(error)}); put that file "
-            "beside it and pip install 'recert[onnx]', or export again with external_data=False"
+            "beside it, or export again with external_data=False"
         ) from None
     return data
 

@@ -29,7 +29,7 @@ class ModelEntry:
         return tuple(sorted((file.stem.removeprefix(f"{self.name}-") for file in files), key=float))
 
     def weights(self, sigma: str | None = None) -> Path:
-        """The shipped weights for this noise scale, 0.5 unless told, or a ValueError that says what there is."""
+        """The shipped weights for this noise scale, 0.5 if not given, or a ValueError that lists what there is."""
         wanted = DEFAULT_SIGMA if sigma is None else sigma
         for shipped in self.sigmas:
             if _same_number(shipped, wanted):

@@ -48,9 +48,9 @@ def read_tensors(path: Path) -> Any:
     try:
         with warnings.catch_warnings(action="ignore"):  # about formats; what matters is whether it holds tensors only
             return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a stranger's file can fail in any way, and every way means the same: not tensors
+    except Exception as error:  # an untrusted file can fail in any way, and each means that it holds no tensors
         raise UnusableModel(
-            f"expected a file of tensors only, got {path}, which holds {_culprit(error)}; nothing of it was run. "
+            f"expected a file of tensors only, got {path}, which holds {_refused_content(error)}; nothing of it was run. "
             "Save weights with torch.save(model.state_dict(), FILE) or with safetensors"
         ) from None
 
@@ -105,8 +105,8 @@ def _examples(names: Iterable[str]) -> str:
     return f" ({first}, ...)" if first else ""
 
 
-def _culprit(error: Exception) -> str:
-    """What the weights-only reader stumbled over. Its own text advises to switch the protection off: not repeated."""
+def _refused_content(error: Exception) -> str:
+    """What the weights-only reader refused. Its own text is not shown, since it advises to switch the protection off."""
     named = re.search(r"GLOBAL (\S+)", str(error)) or re.search(r"(?:class|function|type) (\S+\.\S+)", str(error))
     if named:
         return f"the Python object {named.group(1)}"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def weights_only_loads() -> Iterator[None]:
-    """Make every torch.load inside a library the weights-only one: downloaded and cached files are strangers too."""
+    """Make every torch.load inside a library the weights-only one: downloaded and cached files are not trusted either."""
     variable = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(variable)
     os.environ[variable] = "1"

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from recert.certificates import Certificates, Outcome, Settings, Together
 from recert.errors import RecertError
+from recert.models.numerics import Numerics
 from recert.report.results import NOTES, PROXY_COSTS, Ints, Result
 
 
@@ -74,6 +75,8 @@ def _settings(data: bytes) -> Settings:
     together = stored.get("together")
     settings = Settings(
         **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
+           "numerics": _numerics(stored["numerics"]),
+           "cache_numerics": None if stored.get("cache_numerics") is None else _numerics(stored["cache_numerics"]),
            "together": None if together is None else Together(**_mapping(together))}
     )  # fmt: skip
     for name in ("method", "certificate", "noise"):
@@ -92,9 +95,8 @@ def _settings(data: bytes) -> Settings:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
             raise TypeError(f"{name} is not a number")
     proxy = {} if settings.proxy is None else settings.proxy
-    for texts in (settings.model, settings.numerics, settings.cache_numerics or {}, proxy):
-        if not all(isinstance(text, str) for text in _mapping(texts).values()):
-            raise TypeError("an identity is not a text")
+    for identity in (settings.model, proxy):
+        _texts(identity)
     if settings.proxy is not None and "made by" not in proxy:
         raise ValueError("the proxy is not named")
     for name in PROXY_COSTS:
@@ -103,12 +105,22 @@ def _settings(data: bytes) -> Settings:
     return settings
 
 
+def _numerics(value: Any) -> Numerics:
+    return Numerics.from_text(_texts(value))
+
+
 def _notes(data: bytes | None) -> dict[str, str]:
     if data is None:
         return {}
     notes = {name: value for name, value in _mapping(json.loads(data)).items() if isinstance(value, str)}
     # Names are also printed in terminals, which obey control characters.
     return {name: "".join(c if c.isprintable() else " " for c in value) for name, value in notes.items()}
+
+
+def _texts(value: Any) -> Mapping[str, str]:
+    if not all(isinstance(text, str) for text in _mapping(value).values()):
+        raise TypeError("an identity is not a text")
+    return _mapping(value)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

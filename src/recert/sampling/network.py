@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
-from recert.models.digest import numerics
+from recert.models.digest import numerics_on
 from recert.models.inference import PreparedModel
+from recert.models.numerics import Numerics
 from recert.models.onnx_model import OnnxModel
 from recert.votes import Votes, nobody, vote_dtype
 
@@ -39,15 +40,15 @@ class Network:
             )
         return self._classes
 
-    def numerics(self, batch_size: int) -> dict[str, str]:
+    def numerics(self, batch_size: int) -> Numerics:
         """Everything beside the weights that can change the last bit of a logit."""
-        with self.model.precision() if isinstance(self.model, PreparedModel) else nullcontext():
-            described = numerics(self.device, self.dtype, batch_size)
-        described["memory_format"] = "channels-last" if self.channels_last else "contiguous"
+        with self.model.torch_flags() if isinstance(self.model, PreparedModel) else nullcontext():
+            of_device = numerics_on(self.device, self.dtype, batch_size)
+        of_model = {"memory_format": "channels-last" if self.channels_last else "contiguous"}
         if isinstance(self.model, nn.Module) and any(isinstance(module, OnnxModel) for module in self.model.modules()):
-            described["onnxruntime"] = version("onnxruntime")
-        described["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
-        return described
+            of_model["onnxruntime"] = version("onnxruntime")
+        of_model["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
+        return of_device.joined(Numerics.from_text(of_model))
 
     def empty_batch(self, rows: int, shape: tuple[int, ...]) -> Tensor:
         """Room for a batch as the network wants it."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
 from recert.votes import Votes, vote_dtype
@@ -27,7 +28,7 @@ class RememberingSource:
                 setattr(self, known, getattr(source, known))
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> Numerics:
         return self._source.numerics
 
     @property

@@ -11,6 +11,7 @@ import torch
 from recert.errors import UnusableInputs, UnusableModel, first_line
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
+from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest, noise_key
 from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
@@ -55,7 +56,7 @@ class Sampler:
         self.identity = identify(model, identity)
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> Numerics:
         return self._network.numerics(self.batch_size)
 
     @property

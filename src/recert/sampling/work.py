@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.models.identity import ModelIdentity
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
@@ -55,7 +56,7 @@ class VoteSource(Protocol):
     streams: frozenset[Stream]
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> Numerics:
         """What votes were drawn with so far."""
         ...
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, Work, collect
 from recert.studies.kept import KeptVotes
@@ -20,7 +21,7 @@ class FromScratch:
         self.input_shape, self.streams = votes.input_shape, votes.streams
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> Numerics:
         return self._votes.numerics
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:

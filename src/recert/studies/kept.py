@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache.directory import Directory
-from recert.cache.manifest import differing_numerics, mixed_numerics
 from recert.models.identity import ModelIdentity
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect
 from recert.studies.pace import Pace
@@ -56,8 +56,8 @@ class KeptVotes:
         self.streams = frozenset({Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH})
 
     @property
-    def numerics(self) -> dict[str, str]:
-        return self.about.numerics
+    def numerics(self) -> Numerics:
+        return Numerics.from_text(self.about.numerics)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -150,7 +150,7 @@ class KeptVotes:
         self._check(fresh)
         longer = fresh if len(fresh.digests) > len(self.about.digests) else self.about
         self.about = replace(
-            self.about, numerics=mixed_numerics(self.about.numerics, fresh.numerics), digests=longer.digests,
+            self.about, numerics=self.numerics.joined(Numerics.from_text(fresh.numerics)).to_text(), digests=longer.digests,
             indices=longer.indices, labels=longer.labels, clean=longer.clean,
         )  # fmt: skip
         return self._network
@@ -167,7 +167,7 @@ class KeptVotes:
         shared = min(len(old.digests), len(fresh.digests))
         if old.digests[:shared] != fresh.digests[:shared]:
             raise MissingVotes(f"{self.path} holds votes about other inputs; use another --store")
-        differing = differing_numerics(old.numerics, fresh.numerics)
+        differing = self.numerics.differing(Numerics.from_text(fresh.numerics))
         if differing and not self._allow_numerics:
             told = ", ".join(f"{name} {old.numerics.get(name)} (here {fresh.numerics.get(name)})" for name in differing)
             raise MissingVotes(

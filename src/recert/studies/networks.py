@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from recert.approximations import Calibration, approximate
+from recert.approximations import Calibration, approximate, needs_calibration
 from recert.data import Dataset, load_data
 from recert.data.dataset import UnusableData
 from recert.models import load_model
@@ -69,7 +69,7 @@ class _Wanted:
             network=self.network, approximation=self.approximation, noise=noise.spec, seed=self.seed, data=data.name,
             classes=source.classes, input_shape=source.input_shape, digests=source.digests, indices=data.indices.tolist(),
             labels=data.labels.tolist(), clean=_answers(model, data.inputs), identity=asdict(source.identity),
-            numerics=source.numerics, description=description, facts=facts,
+            numerics=source.numerics.to_text(), description=description, facts=facts,
         )  # fmt: skip
         return source, about
 
@@ -79,7 +79,7 @@ class _Wanted:
         if self.approximation == ORIGINAL:
             return model, loaded.note, {}
         calibration = None
-        if self.approximation.startswith("int8"):
+        if needs_calibration(self.approximation):
             training = load_data(data_spec(self.network, self.request.data), split="train", count=CALIBRATION_INPUTS)
             calibration = Calibration(training.inputs, noise, self.request.seed)
         made = approximate(model, self.approximation, calibration=calibration, example_input=data.inputs[:8])
@@ -91,7 +91,7 @@ class _Wanted:
         if hasattr(model, "session") or (r.numerics is None and not r.compiled):
             return model
         numerics = None if self.approximation in OWN_NUMERICS else r.numerics
-        return prepare(model, numerics=numerics, compile=r.compiled)
+        return prepare(model, precision=numerics, compile=r.compiled)
 
 
 def resolved(request: Request) -> Request:

@@ -4,7 +4,7 @@ from recert.training.card import Card, TrainedModel
 from recert.training.files import OtherTraining
 from recert.training.recipes import RECIPES, Recipe
 from recert.training.run import TrainingDiverged
-from recert.training.verb import EpochCallback, train
+from recert.training.train import EpochCallback, train
 
 __all__ = [
     "RECIPES",

@@ -1,4 +1,4 @@
-"""The card that lies beside trained weights: everything that made them, and how good they are."""
+"""The card beside trained weights: everything that made them, and their accuracy."""
 
 import hashlib
 import platform
@@ -34,7 +34,7 @@ class Card:
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """Where the weights and the card of a training lie, and what the card says."""
+    """The files of a training, weights and card, and the content of the card."""
 
     weights: Path
     card_file: Path

@@ -1,4 +1,4 @@
-"""How each shipped network is trained unless told otherwise."""
+"""How each shipped network is trained if nothing else is given."""
 
 import math
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class Recipe:
         return self.learning_rate * (1 + math.cos(math.pi * (progress - self.warmup) / (1 - self.warmup))) / 2
 
 
-# Noise keeps a network from fitting its data by heart, so weight decay for CIFAR is Cohen et al.'s small one.
+# Noise already keeps a network from memorising its training data, so weight decay for CIFAR is Cohen et al.'s small one.
 _CIFAR = Recipe(epochs=160, batch_size=512, learning_rate=0.2, weight_decay=1e-4, crop=4, flip=True)
 
 RECIPES = {

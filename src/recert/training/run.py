@@ -15,7 +15,7 @@ from recert.noise import Gaussian
 from recert.training.epochs import Examples, generator_for, make_optimizer, prepared, train_epoch
 from recert.training.files import TrainingFiles
 from recert.training.recipes import Recipe
-from recert.training.state import Standing, read_standing, restore, write_state
+from recert.training.state import TrainingProgress, read_progress, restore, write_state
 from recert.training.step import make_step
 
 
@@ -42,20 +42,20 @@ class Run:
         self.network = prepared(_fresh_network(plan), device)
         self.optimizer = make_optimizer(self.network, plan.recipe)
         self.step = make_step(self.network, self.optimizer, device)
-        self.standing = Standing(plan.settings)
+        self.reached = TrainingProgress(plan.settings)
 
     def resume(self) -> None:
         """Continue where an interrupted run with the same settings stopped, if there was one."""
         if not self.files.state.is_file():
             return
-        standing = read_standing(self.files.state)
-        self.files.check_same(standing.settings, self.plan.settings)
+        reached = read_progress(self.files.state)
+        self.files.check_same(reached.settings, self.plan.settings)
         restore(self.files.state, self.network, self.optimizer)
-        self.standing = standing
+        self.reached = reached
 
-    def epochs(self, examples: Examples) -> Iterator[Standing]:
+    def epochs(self, examples: Examples) -> Iterator[TrainingProgress]:
         """Train the epochs that are left; the state is on disk before each is reported."""
-        for epoch in range(self.standing.epochs_done, self.plan.recipe.epochs):
+        for epoch in range(self.reached.epochs_done, self.plan.recipe.epochs):
             started = time.perf_counter()
             generator = generator_for(self.device, self.plan.seed, epoch)
             loss, accuracy = train_epoch(self.step, examples, self.plan.recipe, self.plan.noise, epoch, generator)
@@ -64,10 +64,10 @@ class Run:
                     f"expected a finite loss, got {loss} in epoch {epoch + 1}; lower learning_rate "
                     f"(it was {self.plan.recipe.learning_rate:g})"
                 )
-            seconds = self.standing.seconds + time.perf_counter() - started
-            self.standing = Standing(self.plan.settings, epoch + 1, loss, accuracy, seconds)
-            write_state(self.files.state, self.network, self.optimizer, self.standing)
-            yield self.standing
+            seconds = self.reached.seconds + time.perf_counter() - started
+            self.reached = TrainingProgress(self.plan.settings, epoch + 1, loss, accuracy, seconds)
+            write_state(self.files.state, self.network, self.optimizer, self.reached)
+            yield self.reached
 
 
 def _fresh_network(plan: Plan) -> nn.Module:

@@ -1,4 +1,4 @@
-"""What a training keeps between epochs: weights and momentum in one safetensors file, facts in its header."""
+"""What a training saves after every epoch: weights and momentum in one safetensors file, facts in its header."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FACTS = "training"
 
 
 @dataclass(frozen=True)
-class Standing:
+class TrainingProgress:
     """How far a training is: epochs done, and the last one's loss and accuracy."""
 
     settings: dict[str, Any]
@@ -31,19 +31,19 @@ def plain_state(network: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
 
 
-def write_state(file: Path, network: nn.Module, optimizer: torch.optim.SGD, standing: Standing) -> None:
+def write_state(file: Path, network: nn.Module, optimizer: torch.optim.SGD, reached: TrainingProgress) -> None:
     """Put the whole state in place, or nothing of it: one file, so that its parts cannot disagree."""
     tensors = {f"weights.{name}": tensor for name, tensor in plain_state(network).items()}
     for name, parameter in network.named_parameters():
         momentum = optimizer.state[parameter]["momentum_buffer"]
         tensors[f"momentum.{name}"] = momentum.detach().cpu().contiguous()
-    facts = {_FACTS: json.dumps(standing.__dict__)}
+    facts = {_FACTS: json.dumps(reached.__dict__)}
     Directory(file.parent).write(file.name, safetensors.torch.save(tensors, facts))
 
 
-def read_standing(file: Path) -> Standing:
+def read_progress(file: Path) -> TrainingProgress:
     with safe_open(file, "pt") as content:
-        return Standing(**json.loads(content.metadata()[_FACTS]))
+        return TrainingProgress(**json.loads(content.metadata()[_FACTS]))
 
 
 def restore(file: Path, network: nn.Module, optimizer: torch.optim.SGD) -> None:

@@ -50,7 +50,7 @@ class RecordedStep(Step):
             self._usual_shape = images.shape
         self._taken += 1
         if self._taken <= _STEPS_BEFORE_RECORDING or images.shape != self._usual_shape:
-            self._descend_aside(images, labels)
+            self._descend_on_own_stream(images, labels)
             return
         if self._graph is None:
             self._graph = self._recorded(images, labels)
@@ -58,8 +58,8 @@ class RecordedStep(Step):
         self._labels.copy_(labels)
         self._graph.replay()
 
-    def _descend_aside(self, images: Tensor, labels: Tensor) -> None:
-        """On a stream of its own, as a recording must be, and what comes before one."""
+    def _descend_on_own_stream(self, images: Tensor, labels: Tensor) -> None:
+        """On a stream of its own: a CUDA graph cannot be recorded on the default one, and the steps before it must be there too."""
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             self._descend(images, labels)

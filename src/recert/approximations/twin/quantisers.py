@@ -16,7 +16,7 @@ def quantise(call: Call, inputs: list[Value | None]) -> Tensor:
 
 
 def dequantise(call: Call, inputs: list[Value | None]) -> Scaled:
-    """Integers that remember their scale; whoever reads them decides whether to multiply it in."""
+    """Integers with their scale; the operator that reads them decides whether to multiply by it."""
     value, scale, zero = _settings(call, inputs)
     return Scaled(real(value) - zero, scale)
 

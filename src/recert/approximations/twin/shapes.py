@@ -73,11 +73,11 @@ def take_slice(call: Call, inputs: list[Value | None]) -> Tensor:
     axes = numbers(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else list(range(len(starts)))
     steps = numbers(inputs[4]) if len(inputs) > 4 and inputs[4] is not None else [1] * len(starts)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        kept = range(x.shape[axis])[start:end:step]
+        chosen = range(x.shape[axis])[start:end:step]
         if step > 0:
-            x = x[(slice(None),) * (axis % x.ndim) + (slice(kept.start, kept.stop, step),)]
+            x = x[(slice(None),) * (axis % x.ndim) + (slice(chosen.start, chosen.stop, step),)]
         else:
-            x = x.index_select(axis, torch.tensor(list(kept), dtype=torch.int64, device=x.device))
+            x = x.index_select(axis, torch.tensor(list(chosen), dtype=torch.int64, device=x.device))
     return x
 
 

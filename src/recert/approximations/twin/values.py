@@ -1,4 +1,4 @@
-"""What flows through a twin: real tensors, and integers that remember their scale."""
+"""Values in a twin: real tensors, and integers with their scale."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

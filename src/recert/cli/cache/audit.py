@@ -40,7 +40,7 @@ def audit(
     every: o.Every = 1,
     count: o.Count = None,
     device: o.Device = "cpu",
-    numerics: o.UseNumerics = None,
+    precision: o.UsePrecision = None,
     channels_last: o.ChannelsLast = True,
     compile: o.Compile = False,
     runtime: o.UseRuntime = o.Runtime.TORCH,
@@ -59,7 +59,7 @@ def audit(
     cache = recert.Cache.open(store)
     dataset = _cached(load_inputs(data, split=split, every=every, count=count), cache)
     network = load_network(model, device=device, trust=trust)
-    network = prepared(network, dataset.inputs, numerics, channels_last, compile, runtime)
+    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,

@@ -54,7 +54,7 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
         "classes": m.classes, "selection votes per input": m.selection_samples, "votes per input": m.samples,
         "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
         "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
-        "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics,
+        "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics.to_text(),
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
         "signature": "there is one; check it with verify --public-key" if is_signed(store) else "none",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The verb `train`: Gaussian-augmented training of a shipped network (Cohen et al., 2019)."""
+"""`train`: Gaussian-augmented training of a shipped network (Cohen et al., 2019)."""
 
 import os
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def train(
 ) -> TrainedModel:
     """Train a shipped network on noisy images and write `ARCHITECTURE-SIGMA.safetensors` with a card (`.json`) to `out`.
 
-    What is not given is taken from `RECIPES`. The state is kept after every epoch: the same call continues an
+    What is not given is taken from `RECIPES`. The state is saved after every epoch: the same call continues an
     interrupted training, on a CPU to the same bits, and returns a finished one as it is. `resume=False` starts afresh.
     """
     recipe = _recipe(architecture, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate)
@@ -57,9 +57,9 @@ def train(
     run = Run(plan, place, files)
     if resume:
         run.resume()
-    for standing in run.epochs(Examples.of(data, place)):
+    for reached in run.epochs(Examples.of(data, place)):
         if progress is not None:
-            progress(standing.epochs_done, recipe.epochs, standing.loss, standing.accuracy)
+            progress(reached.epochs_done, recipe.epochs, reached.loss, reached.accuracy)
     return files.finish(plain_state(run.network), _card(run, test))
 
 
@@ -74,11 +74,11 @@ def _card(run: Run, test: Dataset | None) -> Card:
         settings=run.plan.settings,
         noise=run.plan.noise.spec,
         parameters=sum(parameter.numel() for parameter in run.network.parameters()),
-        train_loss=run.standing.loss,
-        train_accuracy=run.standing.accuracy,
+        train_loss=run.reached.loss,
+        train_accuracy=run.reached.accuracy,
         test_accuracy=clean,
         noisy_test_accuracy=under_noise,
-        seconds=round(run.standing.seconds, 1),
+        seconds=round(run.reached.seconds, 1),
         versions=versions(run.device),
         weights_sha256="",  # known once the file is
     )

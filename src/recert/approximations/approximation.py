@@ -1,4 +1,4 @@
-"""The verb `approximate`: a cheaper model, what was done to it, and the evidence that something was."""
+"""`approximate`: a cheaper model, what was done to it, and the evidence that something was."""
 
 import copy
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ def approximate(
 
     The given model stays as it is. Refused with UnusableModel: a result that is the same as the model, and one whose
     output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
-    calibration inputs; with neither, weights are compared and the sampler looks at the rows before it draws.
+    calibration inputs. With neither, only the weights are compared, and the sampler checks the rows before it draws.
 
-    `int8` and `int8-twin` need `calibration`.
+    `int8` and `int8-twin` need `calibration`; `needs_calibration(spec)` says it of any spec.
     """
     *before, last = [parse(step) for step in steps(spec)]
     if not isinstance(model, nn.Module):
@@ -79,7 +79,7 @@ def _copied(model: nn.Module) -> nn.Module:
 
 
 def _example(given: Any, calibration: Calibration | None) -> Tensor | None:
-    """A few rows to try the models on; at least two, so that a row has a mate."""
+    """A few rows to try the models on; at least two, so that a row's output can depend on another row."""
     if given is not None:
         rows = checked_inputs(given)[:EXAMPLE_ROWS]
     elif calibration is not None:
