@@ -31,13 +31,13 @@ def room(file: Path) -> str:
 
 
 PURE = {"bounds", "radius", "metrics", "planning", "votes"}
-NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report"}
+NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
+    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "radius": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled"},
     "models": {"errors", "extras", "noise"},
     "certificates": {"bounds", "radius", "metrics", "noise"},
-    "cache": {"certificates", "errors", "models", "noise", "votes"},
+    "cache": {"certificates", "errors", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "engines": {"cache", "errors", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "radius"},
@@ -58,10 +58,10 @@ ALLOWED = {
     "data": {"errors", "models"},
     "figures": set(),
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
-    "training": {"cache", "data", "errors", "models", "noise", "version"},
+    "training": {"data", "errors", "models", "noise", "storage", "version"},
     "studies": {
         "approximations", "bounds", "cache", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
-        "models", "noise", "recertification", "sampling", "votes",
+        "models", "noise", "recertification", "sampling", "storage", "votes",
     },
 }  # fmt: skip
 

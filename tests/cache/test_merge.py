@@ -11,9 +11,9 @@ import pytest
 import recert
 from recert import Cache, Gaussian
 from recert.cache import limits, merge, merging, writer
-from recert.cache.directory import Directory
 from recert.cache.manifest import Manifest
 from recert.errors import ContextMismatch, CorruptCache, StoreBusy
+from recert.storage import Directory
 from tests.cache.stores import OPTIONS, all_votes, files, forge, inputs, make, network
 
 

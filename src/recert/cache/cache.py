@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
-from recert.cache.directory import Directory
 from recert.cache.looks import Inputs, Looks, Size, can_be_told, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
@@ -19,6 +18,7 @@ from recert.cache.writer import PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, UnknownInputs
 from recert.noise import Stream
+from recert.storage import Directory
 from recert.votes import Votes
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)

@@ -10,10 +10,10 @@ import numpy as np
 
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
-from recert.cache.directory import Directory, flush_directory
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
+from recert.storage import Directory, flush_directory
 from recert.votes import count_votes
 
 Path = str | os.PathLike[str]

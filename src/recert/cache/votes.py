@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
-from recert.cache.directory import Directory
 from recert.errors import CorruptCache, IncompleteCache
 from recert.noise import Stream
+from recert.storage import Directory
 from recert.votes import Votes, count_votes
 
 Slot = tuple[str, Stream]

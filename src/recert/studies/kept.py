@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.cache.directory import Directory
 from recert.cache.manifest import differing_numerics, mixed_numerics
 from recert.models.identity import ModelIdentity
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect
+from recert.storage import Directory
 from recert.studies.pace import Pace
 from recert.studies.request import Clock, MissingVotes
 from recert.studies.vote_file import About, Slots, read_votes, write_votes
