@@ -39,6 +39,7 @@ ALLOWED = {
     "certificates": {"bounds", "radius", "metrics", "noise"},
     "cache": {"certificates", "errors", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
+    "caching": {"cache", "errors", "sampling"},
     "engines": {"cache", "errors", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "radius"},
     # certify(proxy=...) hands over to `proxy`, which is built on certify itself
@@ -50,9 +51,9 @@ ALLOWED = {
         "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "radius", "sampling", "votes",
     },
     "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"cache", "certificates", "certification", "metrics", "recertification", "sampling"},
+    "comparison": {"cache", "caching", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
-        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
+        "bounds", "cache", "caching", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
     },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "models"},
@@ -60,7 +61,7 @@ ALLOWED = {
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
     "studies": {
-        "approximations", "bounds", "cache", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
+        "approximations", "bounds", "cache", "caching", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
         "models", "noise", "recertification", "sampling", "storage", "votes",
     },
 }  # fmt: skip

@@ -35,6 +35,8 @@ class Coins:
     digests: list[str] = field(default_factory=lambda: [hashlib.sha256(bytes([i])).hexdigest() for i in range(INPUTS)])
     input_shape: tuple[int, ...] = (1,)
     streams: frozenset[Stream] = frozenset(Stream)
+    noise: Gaussian | None = None
+    seed: int | None = None
     numerics: dict[str, str] = field(default_factory=lambda: {"device": "coins", "dtype": "float32"})
 
     def truth(self, position: int, stream: Stream, size: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recert.cache.manifest import differing_numerics, mixed_numerics
 from recert.models.identity import ModelIdentity
-from recert.noise import Stream
+from recert.noise import Stream, parse_noise
 from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect
 from recert.storage import Directory
 from recert.studies.pace import Pace
@@ -52,6 +52,7 @@ class KeptVotes:
             self._open()
         self.classes, self.input_shape = self.about.classes, self.about.input_shape
         self.identity = ModelIdentity(**self.about.identity)
+        self.noise, self.seed = parse_noise(self.about.noise), self.about.seed
         self.digests = self.about.digests[:count]
         self.streams = frozenset({Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH})
 
