@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 import recert
 from recert import Gaussian, Progress
-from recert.errors import UnusableModel
 from recert.caching import CachingSource
+from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
 from recert.sampling import Sampler, Work, collect

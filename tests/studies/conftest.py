@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recert.models.identity import ModelIdentity
-from recert.noise import Stream
+from recert.noise import Gaussian, Stream
 from recert.sampling import ProgressCallback, VoteChunk, Work
 from recert.studies.kept import KeptVotes
 from recert.studies.request import Clock
