@@ -351,8 +351,10 @@ def test_a_re_certification_names_what_either_models_votes_were_drawn_with(metho
     changed = StoredVotes(votes, selection=votes, fresh=votes, classes=2)
     changed.numerics = Numerics.from_text({"source": "another device"})
     cache = certified(samples=100, selection_samples=70, rows=2)
-    options = {"certificate": "one-sided", "plan": "uniform", "selection_samples": 40}
-    settings = recert.recertify(changed, None, cache, samples=50, method=method, **options).settings  # type: ignore[arg-type]
+    chosen = recert.Scratch(selection_samples=40) if method == "scratch" else method
+    settings = recert.recertify(
+        changed, None, cache, samples=50, method=chosen, certificate="one-sided", plan="uniform"
+    ).settings
     assert settings.numerics.to_text() == {"source": "another device"}
     assert settings.samples == 50
     if method == "scratch":

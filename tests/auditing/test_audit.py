@@ -236,7 +236,9 @@ def brute_force(cache: Cache, budget: int) -> float:
     top = cache.counts(Stream.SELECTION).argmax(axis=1)
     votes = cache.counts(Stream.ESTIMATION)[np.arange(len(top)), top]
     left = [
-        claim_one_sided([0] * (budget + 1), np.maximum(0, k - np.arange(budget + 1)), m.samples, m.alpha, recert.Gaussian(0.5))
+        claim_one_sided(
+            [0] * (budget + 1), np.maximum(0, k - np.arange(budget + 1)), m.samples, m.alpha, recert.Gaussian(0.5)
+        )
         for k in votes
     ]
     radii = [np.where(c.prediction >= 0, c.radius, 0.0) for c in left]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recert import bounds
 from recert.cache import Cache
+from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.certification import CERTIFICATES
 from recert.choosing.final import certified
@@ -22,7 +23,7 @@ from recert.planning import Objective
 from recert.recertification.auto import Auto
 from recert.recertification.looks import Question
 from recert.recertification.task import Task
-from recert.sampling import ProgressCallback, RememberingSource
+from recert.sampling import ProgressCallback
 
 
 def most_finalists(alpha: float) -> int:
@@ -48,7 +49,7 @@ class Contest:
     progress: ProgressCallback | None
 
     def run(
-        self, sources: Mapping[str, RememberingSource], costs: Mapping[str, float]
+        self, sources: Mapping[str, CachingSource], costs: Mapping[str, float]
     ) -> tuple[tuple[Entry, ...], tuple[str, Certificates] | None]:
         """Entries in order of cost, and the winner with its certificates."""
         runners = self._first_lap(sources)
@@ -73,7 +74,7 @@ class Contest:
             entries.append(self._entry(runner, costs[runner.name], status, result))
         return tuple(entries), winner
 
-    def _first_lap(self, sources: Mapping[str, RememberingSource]) -> list[Runner]:
+    def _first_lap(self, sources: Mapping[str, CachingSource]) -> list[Runner]:
         manifest = self.cache.manifest
         sides = CERTIFICATES[manifest.certificate]
         yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.noise, sides)

@@ -45,7 +45,9 @@ def train(
 
     smoothing = parse_noise(noise)
     if not isinstance(smoothing, Gaussian):
-        raise ValueError(f"expected Gaussian noise to train with, got {noise}; networks are trained with gaussian:SIGMA")
+        raise ValueError(
+            f"expected Gaussian noise to train with, got {noise}; networks are trained with gaussian:SIGMA"
+        )
     columns = (
         TextColumn("training"),
         BarColumn(),

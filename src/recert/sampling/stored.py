@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
-from recert.noise import Stream
+from recert.noise import Noise, Stream
 from recert.sampling.work import ProgressCallback, VoteChunk, Work
 from recert.votes import nobody, vote_dtype
 
@@ -45,6 +45,8 @@ class StoredVotes:
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
         self.streams = frozenset(raw)
+        self.noise: Noise | None = None  # whatever made the votes
+        self.seed: int | None = None
         self.numerics = Numerics.from_text({"source": "stored votes"})
         self.input_shape: tuple[int, ...] = ()
         self.digests = [hashlib.sha256(f"stored input {i}".encode()).hexdigest() for i in range(len(estimation))]

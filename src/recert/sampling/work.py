@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
-from recert.noise import Stream
+from recert.noise import Noise, Stream
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
 
@@ -54,6 +54,16 @@ class VoteSource(Protocol):
     digests: list[str]
     input_shape: tuple[int, ...]
     streams: frozenset[Stream]
+
+    @property
+    def noise(self) -> Noise | None:
+        """What its votes are drawn under; None if they exist already, whatever made them."""
+        ...
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of its noise; None as above."""
+        ...
 
     @property
     def numerics(self) -> Numerics:

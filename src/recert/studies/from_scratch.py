@@ -19,6 +19,7 @@ class FromScratch:
         self._votes, self._prefix = votes, prefix
         self.classes, self.identity, self.digests = votes.classes, votes.identity, votes.digests
         self.input_shape, self.streams = votes.input_shape, votes.streams
+        self.noise, self.seed = votes.noise, votes.seed
 
     @property
     def numerics(self) -> Numerics:

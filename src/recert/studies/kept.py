@@ -14,6 +14,7 @@ from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect
+from recert.storage import Directory
 from recert.studies.pace import Pace
 from recert.studies.request import Clock, MissingVotes
 from recert.studies.vote_file import About, Slots, read_votes, write_votes
@@ -52,6 +53,7 @@ class KeptVotes:
             self._open()
         self.classes, self.input_shape = self.about.classes, self.about.input_shape
         self.identity = ModelIdentity(**self.about.identity)
+        self.noise, self.seed = parse_noise(self.about.noise), self.about.seed
         self.digests = self.about.digests[:count]
         self.streams = frozenset({Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH})
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from recert.cache.directory import Directory
+from recert.storage import Directory
 
 Result = dict[str, Any]
 

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import Cache
+from recert.caching import CachingSource
 from recert.certification import certify
 from recert.comparison import BASELINES, Curve
 from recert.noise import parse_noise
 from recert.recertification import recertify
-from recert.sampling import RememberingSource, VoteSource
+from recert.sampling import VoteSource
 from recert.studies.asking import ask
 from recert.studies.from_scratch import FromScratch
 from recert.studies.kept import KeptVotes
@@ -90,7 +91,7 @@ def draw(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> No
 
 def sweep(changed: KeptVotes, cache: Cache, budgets: Budgets, clock: Clock) -> Sweep:
     """All curves. Votes that are not kept yet are drawn."""
-    scratch, sizes = RememberingSource(FromScratch(changed, budgets.prefix)), budgets.passes(budgets.baselines)
+    scratch, sizes = CachingSource(FromScratch(changed, budgets.prefix)), budgets.passes(budgets.baselines)
     wanted: list[tuple[Key, VoteSource, list[int]]] = [(key, changed, _sizes(*key, budgets)) for key in METHODS]
     wanted += [(key, scratch, sizes) for key in BASELINE_KEYS]
     made = {key: _curve(source, cache, changed.labels, key, sizes, clock) for key, source, sizes in wanted}

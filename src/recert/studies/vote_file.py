@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from recert.cache.directory import Directory
 from recert.errors import CorruptCache
 from recert.noise import Stream
+from recert.storage import Directory
 from recert.votes import Votes, vote_dtype
 
 ABOUT = b"recert.study.votes"
