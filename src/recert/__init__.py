@@ -12,17 +12,32 @@ from recert.version import __version__
 
 if TYPE_CHECKING:
     from recert import bounds as bounds
+    from recert import errors as errors
     from recert import metrics as metrics
-    from recert.auditing import audit as audit
+    from recert.approximations.approximation import approximate as approximate
+    from recert.approximations.calibration import Calibration as Calibration
+    from recert.approximations.registry import register_approximation as register_approximation
+    from recert.auditing.audit import audit as audit
     from recert.cache import Cache as Cache
+    from recert.caching import CachingSource as CachingSource
     from recert.certificates import Certificates as Certificates
     from recert.certificates import Outcome as Outcome
     from recert.certification import certify as certify
     from recert.certification import predict as predict
-    from recert.choosing import select as select
+    from recert.choosing.select import select as select
+    from recert.comparison import compare as compare
+    from recert.engines.execution import Execution as Execution
+    from recert.engines.registry import register_engine as register_engine
     from recert.errors import RecertError as RecertError
     from recert.models.inference import prepare as prepare
+    from recert.models.normalization import Normalize as Normalize
+    from recert.models.numerics import Numerics as Numerics
     from recert.noise import Gaussian as Gaussian
+    from recert.noise import Noise as Noise
+    from recert.noise import Stream as Stream
+    from recert.noise import parse_noise as parse_noise
+    from recert.noise import register_noise as register_noise
+    from recert.proxy import certify_by_proxy as certify_by_proxy
     from recert.recertification.irs import Irs as Irs
     from recert.recertification.method import Method as Method
     from recert.recertification.recertify import draw_votes as draw_votes
@@ -31,37 +46,43 @@ if TYPE_CHECKING:
     from recert.recertification.scratch import Scratch as Scratch
     from recert.sampling import Progress as Progress
     from recert.sampling import StoredVotes as StoredVotes
+    from recert.sampling import VoteChunk as VoteChunk
+    from recert.sampling import VoteSource as VoteSource
+    from recert.sampling import Work as Work
 
 # Names are imported when they are first used: reading a cache or asking for --help does not load torch.
-_HOMES = {
-    "Cache": "recert.cache",
-    "Certificates": "recert.certificates",
-    "Gaussian": "recert.noise",
-    "Irs": "recert.recertification",
-    "Method": "recert.recertification",
-    "Outcome": "recert.certificates",
-    "Progress": "recert.sampling",
-    "RecertError": "recert.errors",
-    "Scratch": "recert.recertification",
-    "StoredVotes": "recert.sampling",
-    "audit": "recert.auditing",
-    "certify": "recert.certification",
-    "draw_votes": "recert.recertification",
-    "predict": "recert.certification",
-    "prepare": "recert.models.inference",
-    "recertify": "recert.recertification",
-    "register_method": "recert.recertification",
-    "select": "recert.choosing",
+_MODULES = {
+    "recert.approximations.approximation": ("approximate",),
+    "recert.approximations.calibration": ("Calibration",),
+    "recert.approximations.registry": ("register_approximation",),
+    "recert.auditing.audit": ("audit",),
+    "recert.cache": ("Cache",),
+    "recert.caching": ("CachingSource",),
+    "recert.certificates": ("Certificates", "Outcome"),
+    "recert.certification": ("certify", "predict"),
+    "recert.choosing.select": ("select",),
+    "recert.comparison": ("compare",),
+    "recert.engines.execution": ("Execution",),
+    "recert.engines.registry": ("register_engine",),
+    "recert.errors": ("RecertError",),
+    "recert.models.inference": ("prepare",),
+    "recert.models.normalization": ("Normalize",),
+    "recert.models.numerics": ("Numerics",),
+    "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
+    "recert.proxy": ("certify_by_proxy",),
+    "recert.recertification": ("Irs", "Method", "Scratch", "draw_votes", "recertify", "register_method"),
+    "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work"),
 }
-_ROOMS = ("bounds", "metrics")
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_PUBLIC_MODULES = ("bounds", "errors", "metrics")
 
-__all__ = ["__version__", *sorted(_HOMES), *_ROOMS]
+__all__ = ["__version__", *sorted(_HOMES), *_PUBLIC_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _ROOMS:
+    if name in _PUBLIC_MODULES:
         return importlib.import_module(f"recert.{name}")
     raise AttributeError(f"module 'recert' has no attribute {name!r}")
 

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,66 +12,16 @@ from recert import bounds
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
+from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, collect, open_source
+from recert.sampling import ProgressCallback, VoteSource, Work, collect
 from recert.sampling.network import Model
-
-if TYPE_CHECKING:
-    from recert.proxy import ProxyCertification
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
-
-
-class CertifyOptions(TypedDict, total=False):
-    """Keyword arguments of `certify`, for those who check types: what it returns depends on `proxy`."""
-
-    noise: Required[Noise]
-    samples: int
-    selection_samples: int | None
-    alpha: float
-    seed: int
-    certificate: str
-    family: str | None
-    family_size: int | None
-    store: str | os.PathLike[str] | None
-    allow_numerics: bool
-    batch_size: int | None
-    device: str | torch.device | None
-    classes: int | None
-    identity: str | None
-    progress: ProgressCallback | None
-
-
-@overload
-def certify(
-    model: Model | VoteSource, inputs: Inputs, *, proxy: None = None, **options: Unpack[CertifyOptions]
-) -> Cache: ...
-
-
-@overload
-def certify(
-    model: Model,
-    inputs: Inputs,
-    *,
-    proxy: str | torch.nn.Module,
-    proxy_transfer: int | None = None,
-    **options: Unpack[CertifyOptions],
-) -> "ProxyCertification": ...
-
-
-@overload
-def certify(
-    model: Model | VoteSource,
-    inputs: Inputs,
-    *,
-    proxy: str | torch.nn.Module | None,
-    proxy_transfer: int | None = None,
-    **options: Unpack[CertifyOptions],
-) -> "Cache | ProxyCertification": ...
 
 
 def certify(
@@ -84,18 +34,15 @@ def certify(
     alpha: float = 0.001,
     seed: int = 0,
     certificate: str = "two-sided",
-    family: str | None = None,
-    family_size: int | None = None,
+    family: str | int | None = None,
     store: str | os.PathLike[str] | None = None,
-    allow_numerics: bool = False,
-    proxy: str | torch.nn.Module | None = None,
-    proxy_transfer: int | None = None,
-    batch_size: int | None = None,
-    device: str | torch.device | None = None,
     classes: int | None = None,
     identity: str | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
-) -> "Cache | ProxyCertification":
+) -> Cache:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
@@ -103,28 +50,17 @@ def certify(
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
-    With `family="bonferroni"` alpha is for all inputs together (or for `family_size` claims): each gets its share of it. Give
-    `family_size` from the start if inputs are to be added to a store later; the guarantee says what holds for all that it has.
+    With `family="bonferroni"` alpha is for all inputs together, with a number for so many claims: each gets its share of it. Give
+    the number from the start if inputs are to be added to a store later; the guarantee says what holds for all that it has.
 
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
 
-    With `proxy` (an approximation such as "fp16" or "int8", or a model) a faster network draws the `samples`, and the
-    certificates are carried over to the model by `proxy_transfer` of its own forward passes per input: see `recert.proxy`.
+    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
     """
-    if proxy is not None:
-        from recert.proxy import certify_by_proxy
-
-        if isinstance(model, VoteSource):
-            raise ValueError("expected a model with proxy=..., got votes; a proxy is made of the model itself")
-
-        return certify_by_proxy(
-            model, inputs, noise=noise, proxy=proxy, transfer=proxy_transfer, samples=samples, selection_samples=selection_samples,
-            alpha=alpha, seed=seed, certificate=certificate, family=family, family_size=family_size, store=store,
-            allow_numerics=allow_numerics, batch_size=batch_size, device=device, classes=classes, identity=identity, progress=progress,
-        )  # fmt: skip
-    members = family_members(family, family_size, model.digests if isinstance(model, VoteSource) else inputs)
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     alpha = alpha / members
     before = None if store is None else Cache.manifest_at(store)
     if selection_samples is None:
@@ -134,19 +70,19 @@ def certify(
         raise ValueError(
             "expected identity=... with a callable model and a store, got none; name it, e.g. 'my-api-2024-05'"
         )
-    source = open_source(
-        model, inputs, noise=noise, seed=seed, batch_size=batch_size or (before.batch_size if before else None),
-        device=device, classes=classes, identity=identity,
-    )  # fmt: skip
-    wanted = Manifest(
-        model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
-        selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
-        numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
-        claims=0 if family is None else members,
-    )  # fmt: skip
-    with Cache.locked(store):
-        cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=allow_numerics)
-        _draw_missing(cache, source, progress)
+    with open_votes(
+        model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
+        execution=chosen.with_batch_size(before.batch_size if before else None),
+    ) as source:  # fmt: skip
+        wanted = Manifest(
+            model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
+            selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
+            numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
+            claims=0 if family is None else members,
+        )  # fmt: skip
+        with Cache.locked(store):
+            cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
+            _draw_missing(cache, source, chosen.progress)
     cache.note_look()
     return cache
 
@@ -179,9 +115,10 @@ def predict(
     samples: int = 1_000,
     alpha: float = 0.001,
     seed: int = 0,
-    batch_size: int | None = None,
-    device: str | torch.device | None = None,
     classes: int | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Certificates:
     """Prediction of the smoothed model, or an abstention (PREDICT).
@@ -190,9 +127,10 @@ def predict(
     Nothing is said about a radius, which is 0 here.
     """
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
-    source = open_source(model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes)
-    works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
-    drawn = collect(source, works, "predicting", progress)
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    with open_votes(model, inputs, noise=noise, seed=seed, classes=classes, execution=chosen) as source:
+        works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
+        drawn = collect(source, works, "predicting", chosen.progress)
     counts = np.stack([d.counts for d in drawn])
     rows = np.arange(len(counts))
     ranked = np.argsort(-counts, axis=1, kind="stable")
@@ -235,18 +173,19 @@ def check_settings(
         )
 
 
-def family_members(family: str | None, size: int | None, inputs: Any) -> int:
-    """Over how many claims alpha is divided: 1 without a family, else the size given or one for every input."""
-    if family is None and size is None:
+def family_members(family: str | int | None, inputs: Any) -> int:
+    """Over how many claims alpha is divided: 1 without a family, else the number given or one for every input."""
+    if family is None:
         return 1
-    if family != "bonferroni":
-        raise ValueError(f"expected family='bonferroni' or None, got {family!r}")
-    members = (len(inputs) if hasattr(inputs, "__len__") else 0) if size is None else size
-    if members < 1:
-        raise ValueError(f"expected a family of at least 1 claim, got {members}")
-    if hasattr(inputs, "__len__") and members < len(inputs):
+    if isinstance(family, str) and family != "bonferroni":
+        raise ValueError(f"expected family='bonferroni', a number of claims or None, got {family!r}")
+    known = len(inputs) if hasattr(inputs, "__len__") else 0
+    members = known if isinstance(family, str) else family
+    if isinstance(members, bool) or not isinstance(members, int | np.integer) or members < 1:
+        raise ValueError(f"expected a family of at least 1 claim, as a whole number, got {members!r}")
+    if members < known:
         raise ValueError(
-            f"expected family_size of at least {len(inputs)}, one claim for every input, got {members}; it counts all claims that "
+            f"expected a family of at least {known}, one claim for every input, got {members}; it counts all claims that "
             "are to hold together"
         )
     return int(members)

@@ -5,17 +5,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from recert.cache import Cache
 from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.certification import check_settings
+from recert.engines import Execution, chosen_execution, open_votes
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.recertification import method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource, open_source
+from recert.sampling import ProgressCallback, VoteSource
 from recert.sampling.network import Model
 
 BASELINES = ("scratch", "scratch-cached")
@@ -78,47 +80,62 @@ def compare(
     methods: Sequence[str] = ("auto",),
     certificate: str | None = None,
     alpha: float | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
     batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Curves of the methods and of both baselines. Every vote is drawn once; costs are as if each run stood alone.
 
-    irs is one-sided, as in the paper, and is compared with one-sided baselines.
+    Methods that offer one-sided certificates only, such as irs, are compared with one-sided baselines.
     """
     m = cache.manifest
-    source = CachingSource(
-        open_source(model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, batch_size=batch_size)
-    )
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     wanted = certificate or m.certificate
     offered = {method: method_named(method).certificates for method in methods}
     kinds = {method: wanted if wanted in kinds else kinds[0] for method, kinds in offered.items()}
-
-    def certified(method: str, kind: str, samples: int) -> Certificates:
-        if method not in BASELINES:
-            return recertify(
-                source, inputs, cache, samples=samples, alpha=alpha, method=method, certificate=kind, progress=progress
-            )
-        # What a baseline would have cost is asked, not what it claims: that is no look at the model.
-        error = usual_alpha(m) if alpha is None else alpha
-        check_settings(samples, 1, error, kind)
-        task = Task.of(
-            source, cache.about(source.digests), method_named(method), samples=samples, alpha=error, certificate=kind,
-            objective=None, progress=progress,
-        )  # fmt: skip
-        return task.for_every_input(run(task))
-
-    def curve(method: str, kind: str, sizes: Sequence[int]) -> Curve:
-        # The largest first: the smaller ones then draw little.
-        results = [certified(method, kind, samples) for samples in sorted(sizes, reverse=True)][::-1]
-        radii = tuple(result.average_certified_radius(labels) for result in results)
-        return Curve(method, kind, tuple(sorted(sizes)), tuple(results), 0.0, radii)
-
-    ours = {method: curve(method, kind, budgets) for method, kind in kinds.items()}
     pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
-    theirs = {(name, kind): curve(name, kind, baseline_budgets or budgets) for name, kind in pairs}
+    with open_votes(
+        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen.with_batch_size(m.batch_size)
+    ) as votes:
+        sweep = _Sweep(CachingSource(votes), cache, labels, alpha, chosen.progress)
+        ours = {method: sweep.curve(method, kind, budgets) for method, kind in kinds.items()}
+        theirs = {(name, kind): sweep.curve(name, kind, baseline_budgets or budgets) for name, kind in pairs}
     # One price for every pass, taken when all are drawn.
-    price = source.seconds_per_pass
+    price = sweep.source.seconds_per_pass
     return Comparison(
         {name: replace(c, seconds_per_pass=price) for name, c in ours.items()},
         {key: replace(c, seconds_per_pass=price) for key, c in theirs.items()},
     )
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Certificates at several budgets, from votes that are drawn once."""
+
+    source: CachingSource
+    cache: Cache
+    labels: NDArray[np.int64]
+    alpha: float | None
+    progress: ProgressCallback | None
+
+    def curve(self, method: str, kind: str, budgets: Sequence[int]) -> Curve:
+        # The largest first: the smaller ones then draw little.
+        results = [self._certified(method, kind, samples) for samples in sorted(budgets, reverse=True)][::-1]
+        radii = tuple(result.average_certified_radius(self.labels) for result in results)
+        return Curve(method, kind, tuple(sorted(budgets)), tuple(results), 0.0, radii)
+
+    def _certified(self, method: str, kind: str, samples: int) -> Certificates:
+        if method not in BASELINES:
+            return recertify(
+                self.source, None, self.cache, samples=samples, alpha=self.alpha, method=method, certificate=kind,
+                progress=self.progress,
+            )  # fmt: skip
+        # What a baseline would have cost is asked, not what it claims: that is no look at the model.
+        alpha = usual_alpha(self.cache.manifest) if self.alpha is None else self.alpha
+        check_settings(samples, 1, alpha, kind)
+        task = Task.of(
+            self.source, self.cache.about(self.source.digests), method_named(method), samples=samples, alpha=alpha,
+            certificate=kind, objective=None, progress=self.progress,
+        )  # fmt: skip
+        return task.for_every_input(run(task))

@@ -2,6 +2,6 @@
 
 from recert.choosing.costs import Costs
 from recert.choosing.result import Chosen, Entry, Status
-from recert.choosing.verb import select
+from recert.choosing.select import select
 
 __all__ = ["Chosen", "Costs", "Entry", "Status", "select"]

@@ -2,19 +2,21 @@
 
 import copy
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Self
 
 import torch
 
 from recert.engines.cluster import Cluster
+from recert.engines.execution import Execution
 from recert.engines.pool import Pool
 from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
 from recert.models.digest import identify
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest
-from recert.sampling import Progress, ProgressCallback, VoteChunk, Work
+from recert.sampling import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 
@@ -106,6 +108,16 @@ class RaySource:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def open_ray(model: Model, inputs: Any, *, execution: Execution, **about: Any) -> Iterator[VoteSource]:
+    """A source whose batches run on a Ray cluster."""
+    with RaySource(
+        model, inputs, batch_size=execution.batch_size, device=str(execution.device or "cpu"), workers=execution.workers,
+        address=execution.ray_address, allow_numerics=execution.allow_numerics, **about,
+    ) as source:  # fmt: skip
+        yield source
 
 
 def on_cpu(model: Model) -> Model:

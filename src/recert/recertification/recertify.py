@@ -1,6 +1,7 @@
 """The verb `recertify`, and `draw_votes`, which only draws what it needs."""
 
 import os
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,14 @@ from numpy.typing import NDArray
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
 from recert.certification import check_settings, family_members
+from recert.engines import Execution, chosen_execution, open_votes
 from recert.planning import Objective, parse_plan
 from recert.recertification.looks import Question, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
 from recert.recertification.run import replay, run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource, open_source
+from recert.sampling import ProgressCallback, VoteSource
 from recert.sampling.network import Model
 
 
@@ -31,12 +33,12 @@ def recertify(
     method: str | Strategy = "auto",
     plan: str | None = None,
     certificate: str | None = None,
-    family: str | None = None,
-    family_size: int | None = None,
+    family: str | int | None = None,
     looks: int | None = None,
-    batch_size: int | None = None,
-    device: str | torch.device | None = None,
     identity: str | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Certificates:
     """Certify a modified model from the cache of the original, with `samples` forward passes per input.
@@ -63,25 +65,27 @@ def recertify(
     promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
-    `family="bonferroni"` it is that of all inputs together, or of `family_size` claims: for k models on N inputs, k * N, with
-    k counting every model that could have been reported.
+    `family="bonferroni"` it is that of all inputs together, with a number that of so many claims: for k models on N inputs, k * N,
+    with k counting every model that could have been reported.
 
     To re-certify the same model from the same cache again, with more samples or another method, is another look at the same
     votes. Looks are recorded with the cache, and `result.guarantee` says what holds for all of them together. To plan for it,
     pass `looks=4`: each look has a quarter of alpha, and budgets of `samples`, twice, four and eight times as many are fixed by
     the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
 
-    The modified model must be fixed before: it must not have been tuned on the cached noise.
+    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. The batch
+    size is the cache's unless told. The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
-    claims = family_members(family, family_size, model.digests if isinstance(model, VoteSource) else inputs)
+    claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     error = float(usual_alpha(cache.manifest) if alpha is None else alpha) / claims / planned_share(looks)
-    chosen = _Settings.of(cache.manifest, samples, error, method, plan, certificate)
-    source = _opened(model, inputs, cache, batch_size=batch_size, device=device, identity=identity)
-    task = chosen.task(source, cache, family=claims, progress=progress)
-    question = Question(task.cache, source.identity, int(samples), task.question, family=claims, looks=looks)
-    check_passes(task, max(question.planned, default=samples))
-    return task.for_every_input(question.answered(run(task)))
+    asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    with _opened(model, inputs, cache, chosen, identity) as source:
+        task = asked.task(source, cache, family=claims, progress=chosen.progress)
+        question = Question(task.cache, source.identity, int(samples), task.question, family=claims, looks=looks)
+        check_passes(task, max(question.planned, default=samples))
+        return task.for_every_input(question.answered(run(task)))
 
 
 def draw_votes(
@@ -94,9 +98,7 @@ def draw_votes(
     method: str | Strategy = "auto",
     plan: str | None = None,
     certificate: str | None = None,
-    batch_size: int | None = None,
-    device: str | torch.device | None = None,
-    progress: ProgressCallback | None = None,
+    execution: Execution | None = None,
 ) -> None:
     """Draw every vote that `recertify` with these arguments asks for, and bound nothing: a device need not wait for bounds.
 
@@ -105,15 +107,16 @@ def draw_votes(
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     error = float(usual_alpha(cache.manifest) if alpha is None else alpha)
-    chosen = _Settings.of(cache.manifest, samples, error, method, plan, certificate)
-    source = _opened(model, inputs, cache, batch_size=batch_size, device=device)
-    task = chosen.task(source, cache, progress=progress)
-    check_passes(task, samples)
-    replay(task, None)
+    asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
+    chosen = chosen_execution(execution)
+    with _opened(model, inputs, cache, chosen, None) as source:
+        task = asked.task(source, cache, progress=chosen.progress)
+        check_passes(task, samples)
+        replay(task, None)
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _Asked:
     """What was asked for, checked, with the usual values for what was not."""
 
     samples: int
@@ -131,7 +134,7 @@ class _Settings:
         method: str | Strategy,
         plan: str | None,
         certificate: str | None,
-    ) -> "_Settings":
+    ) -> "_Asked":
         named = method_named(method)
         usual = manifest.certificate if manifest.certificate in named.certificates else named.certificates[0]
         certificate = certificate or usual
@@ -142,12 +145,15 @@ class _Settings:
         return Task.of(source, cache.about(source.digests), **vars(self), **more)
 
 
-def _opened(model: Model | VoteSource, inputs: Any, cache: Cache, *, batch_size: int | None, **more: Any) -> VoteSource:
+def _opened(
+    model: Model | VoteSource, inputs: Any, cache: Cache, execution: Execution, identity: str | None
+) -> AbstractContextManager[VoteSource]:
     """The modified model under the cache's noise, in batches of the size that the cached votes were drawn in."""
     m = cache.manifest
-    return open_source(
-        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, batch_size=batch_size or m.batch_size, **more
-    )
+    return open_votes(
+        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, identity=identity,
+        execution=execution.with_batch_size(m.batch_size),
+    )  # fmt: skip
 
 
 def check_passes(task: Task, passes: int) -> None:

@@ -1,8 +1,9 @@
-"""The verb `select`."""
+"""The verb `select`: the cheapest candidate whose certificates are good enough."""
 
 import math
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -15,9 +16,10 @@ from recert.certification import CERTIFICATES, check_settings
 from recert.choosing.contest import Contest, most_finalists
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
+from recert.engines import Execution, chosen_execution, open_votes
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
-from recert.sampling import ProgressCallback, StoredVotes, open_source
+from recert.sampling import ProgressCallback, StoredVotes
 from recert.sampling.network import Model
 
 FINAL_PASSES = 20
@@ -40,8 +42,9 @@ def select(
     samples: int | None = None,
     alpha: float | None = None,
     family: str | None = None,
-    batch_size: int | None = None,
+    execution: Execution | None = None,
     device: str | torch.device | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Chosen:
     """The cheapest candidate whose certificates reach the original's metric less `tolerance`; or none.
@@ -70,28 +73,32 @@ def select(
     if not tolerance >= 0:
         raise ValueError(f"expected a tolerance of at least 0, in units of {metric}, got {tolerance}")
     costs = find_costs(candidates, cost, inputs)
-    sources = {
-        name: CachingSource(
-            open_source(
-                model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
-                classes=manifest.classes, batch_size=batch_size or manifest.batch_size, device=device,
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    with ExitStack() as open_sources:
+        sources = {
+            name: CachingSource(
+                open_sources.enter_context(
+                    open_votes(
+                        model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
+                        classes=manifest.classes, execution=chosen.with_batch_size(manifest.batch_size),
+                    )
+                )
             )
-        )
-        for name, model in candidates.items()
-    }  # fmt: skip
-    digests, known = _inputs(sources, labels)
-    first = {
-        digest: i for i, digest in reversed(list(enumerate(digests)))
-    }  # where each input stands for the first time
-    row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
-    claims = _claims(family, len(digests))
-    bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
-    contest = Contest(
-        cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
-        rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
-        alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / claims, len(candidates)), progress=progress,
-    )  # fmt: skip
-    entries, winner = contest.run(sources, costs.values)
+            for name, model in candidates.items()
+        }  # fmt: skip
+        digests, known = _inputs(sources, labels)
+        # Where each input stands for the first time: equal inputs are certified once.
+        first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
+        row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
+        claims = _claims(family, len(digests))
+        bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
+        contest = Contest(
+            cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
+            rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
+            alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / claims, len(candidates)),
+            progress=chosen.progress,
+        )  # fmt: skip
+        entries, winner = contest.run(sources, costs.values)
     passes = manifest.samples + manifest.selection_samples
     return Chosen(
         winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,

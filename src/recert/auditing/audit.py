@@ -1,4 +1,4 @@
-"""The verb `audit`."""
+"""The verb `audit`: a random sample of the votes of a cache is drawn again."""
 
 import os
 import secrets
@@ -13,8 +13,9 @@ from recert import bounds
 from recert.auditing.result import Audit, Verdict
 from recert.auditing.shares import Share, enough, share_of
 from recert.cache import Cache
+from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteSource, Work, collect, open_source
+from recert.sampling import ProgressCallback, VoteSource, Work, collect
 from recert.sampling.network import Model
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
@@ -33,9 +34,10 @@ def audit(
     alpha: float = 0.001,
     tolerate: float | None = None,
     detect: float = 0.01,
-    batch_size: int | None = None,
-    device: str | torch.device | None = None,
     identity: str | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Audit:
     """Replay a random sample of a cache's votes and say whether the cache is what the model says.
@@ -51,10 +53,20 @@ def audit(
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
     _check(alpha, tolerate, detect, samples)
-    source = open_source(
-        model, inputs, noise=manifest.noise, seed=manifest.seed, batch_size=batch_size or manifest.batch_size,
-        device=device, classes=manifest.classes, identity=identity,
-    )  # fmt: skip
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    with open_votes(
+        model, inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
+        execution=chosen.with_batch_size(manifest.batch_size),
+    ) as source:  # fmt: skip
+        return _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+
+
+def _audited(
+    source: VoteSource, cache: Cache, samples: int | None, alpha: float, tolerate: float | None, detect: float,
+    progress: ProgressCallback | None,
+) -> Audit:  # fmt: skip
+    """Replay votes of every input of the source, and judge by them."""
+    manifest = cache.manifest
     here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
     manifest.check_context(here, allow_numerics=True)
     other = tuple(manifest.numerics.differing(source.numerics))

@@ -1,0 +1,73 @@
+"""How and where a model is run, as one value."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from recert.models.inference import prepare
+from recert.models.onnx_export import to_onnxruntime
+from recert.sampling import ProgressCallback
+from recert.sampling.network import Model
+
+RUNTIMES = ("torch", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Choices that cost or save seconds and may change the last bits of logits. Numerics are recorded with the votes.
+
+    `precision`, `compile` and `channels_last` are those of `recert.prepare`, for a model that is not prepared yet; `runtime`
+    "onnxruntime" computes in float32 on the CPU. A batch size that is not given is the one that the cache was made with, or else
+    the fastest. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
+    here if not given). `allow_numerics` accepts votes that were drawn with other numerics beside those in a store, and
+    workers that compute differently. `progress` is called with a `recert.Progress` now and then.
+    """
+
+    device: str | torch.device | None = None
+    precision: str | None = None
+    compile: bool = False
+    channels_last: bool = True
+    runtime: str = "torch"
+    batch_size: int | None = None
+    engine: str = "local"
+    workers: int | None = None
+    ray_address: str | None = None
+    allow_numerics: bool = False
+    progress: ProgressCallback | None = None
+
+    def __post_init__(self) -> None:
+        if self.runtime not in RUNTIMES:
+            raise ValueError(f"expected runtime to be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
+        if self.runtime == "onnxruntime" and (self.precision not in (None, "fp32") or self.compile):
+            raise ValueError(
+                "expected no compile and no precision but fp32 with runtime onnxruntime, which decides these; leave them out"
+            )
+        if self.engine == "local" and (self.workers is not None or self.ray_address is not None):
+            raise ValueError("expected engine ray with workers or a ray address, got local; add it, or leave them out")
+
+    def prepared(self, model: Model, inputs: Any) -> Model:
+        """The model as it is to be run; as it is if nothing was chosen."""
+        if self.runtime == "onnxruntime":
+            if not isinstance(model, torch.nn.Module):
+                raise ValueError(f"expected a torch module with runtime onnxruntime, got {type(model).__name__}")
+            return to_onnxruntime(model, inputs[:2])
+        if self.precision is None and self.channels_last and not self.compile:
+            return model
+        if not isinstance(model, torch.nn.Module):
+            raise ValueError(f"expected a torch module with a precision or compile, got {type(model).__name__}")
+        return prepare(model, precision=self.precision, channels_last=self.channels_last, compile=self.compile)
+
+    def with_batch_size(self, usual: int | None) -> "Execution":
+        """With this batch size unless one was chosen."""
+        return self if self.batch_size is not None else replace(self, batch_size=usual)
+
+
+def chosen_execution(execution: Execution | None, **keywords: Any) -> Execution:
+    """An execution with the plain keywords of a verb (device, batch_size, progress), each of which may be given once."""
+    execution = execution or Execution()
+    given = {name: value for name, value in keywords.items() if value is not None}
+    for name in given:
+        if getattr(execution, name) is not None:
+            raise ValueError(f"expected {name} once, got it as a keyword and in execution; leave one of them out")
+    return replace(execution, **given)

@@ -1,0 +1,59 @@
+"""The engines by name: who runs the batches of a model."""
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from recert.engines.execution import Execution
+from recert.noise import Noise
+from recert.sampling import VoteSource, open_source
+from recert.sampling.network import Model
+
+OpenEngine = Callable[..., AbstractContextManager[VoteSource]]
+"""Called with (model, inputs, noise=, seed=, classes=, identity=, execution=); gives a source, and lets go of it at the end."""
+
+# Named and not imported: Ray is optional, and importing it takes a second.
+_ENGINES: dict[str, str | OpenEngine] = {
+    "local": "recert.engines.local:open_local",
+    "ray": "recert.engines.ray_source:open_ray",
+}
+
+
+def register_engine(name: str, open_engine: OpenEngine) -> None:
+    """Make an engine known by name in this process, for `Execution(engine=NAME)`."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+        raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
+    if name in _ENGINES:
+        raise ValueError(f"expected a name of your own, got {name!r}, which is taken; choose another")
+    _ENGINES[name] = open_engine
+
+
+@contextmanager
+def open_votes(
+    model: Model | VoteSource,
+    inputs: Any,
+    *,
+    noise: Noise,
+    seed: int,
+    classes: int | None = None,
+    identity: str | None = None,
+    execution: Execution,
+) -> Iterator[VoteSource]:
+    """Votes of a model under noise, drawn as chosen; or a source of votes as it is."""
+    if isinstance(model, VoteSource):
+        yield open_source(model, inputs, noise=noise, seed=seed, classes=classes)
+        return
+    engine = _ENGINES.get(execution.engine)
+    if engine is None:
+        raise ValueError(f"expected engine to be one of {', '.join(_ENGINES)}, got {execution.engine!r}")
+    if isinstance(engine, str):
+        module, _, function = engine.partition(":")
+        engine = getattr(importlib.import_module(module), function)
+    assert callable(engine)
+    with engine(
+        execution.prepared(model, inputs) if callable(model) else model, inputs, noise=noise, seed=seed, classes=classes,
+        identity=identity, execution=execution,
+    ) as source:  # fmt: skip
+        yield source
