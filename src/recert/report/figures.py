@@ -1,156 +1,162 @@
-"""The charts of a page as figures for papers, in the project's style."""
+"""The charts of results: on the page and, for papers, in files."""
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recert.figures import Series, new_figure, paper_style, save
-from recert.report.bins import Bins, cost_bins, count_bins, share_bins
+from recert.figures.bins import Bins, cost_bins, count_bins, share_bins
+from recert.figures.charts import Arrow, Chart, Counts, Curve, Point, Texts, cost_chart, histogram_chart, share_chart
+from recert.figures.style import BASELINE, Series, paper_style, save, series
 from recert.report.gains import context, gains
 from recert.report.results import Result
-from recert.report.scales import log_ticks, tick_label
-from recert.report.summary import average_radius
-from recert.report.views import AccuracyCurve, drawn_curves, farthest_radius, looks
+from recert.report.summary import Share, average_radius, right_or_certified, shares_at
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+GRID = 160
+MOST_BASELINE_CURVES = 2
 
 
 def write_figures(results: Sequence[Result], directory: str | os.PathLike[str]) -> list[Path]:
-    """Every figure that the results allow, as PDF, SVG and PNG."""
-    files: list[Path] = []
-    for name, draw in _FIGURES.items():
-        with paper_style():
-            figure, (axes,) = new_figure()
-            if draw(axes, results):
-                files += save(figure, directory, name)
-    return files
+    """Every chart that the results allow, as PDF, SVG and PNG."""
+    shown, styles = drawn_curves(results), looks(results)
+    charts = [accuracy_figure(results), cost_figure(results)]
+    charts += histogram_figures([results[i] for i in shown], [styles[i] for i in shown])
+    with paper_style():
+        return [path for chart in charts if chart for path in save(chart.figure, directory, chart.texts.name)]
 
 
-def _styles(results: Sequence[Result]) -> list[Series]:
-    return [look.series for look in looks(results)]
-
-
-def _accuracy(axes: "Axes", results: Sequence[Result]) -> bool:
-    """Certified accuracy against radius."""
-    high, styles, chosen = farthest_radius(results), _styles(results), drawn_curves(results)
-    for place, i in enumerate(chosen):
-        shares = AccuracyCurve.of(results[i], high).shares
-        radii = [share.radius for share in shares]
-        axes.plot(
-            radii, [share.value for share in shares], label=results[i].name, **styles[i].keywords, markevery=(4 + 5 * place % 24, 24)
-        )  # fmt: skip
-        if not place:
-            axes.fill_between(
-                radii, [s.lower for s in shares], [s.upper for s in shares], color=styles[i].colour, alpha=0.13, linewidth=0
-            )  # fmt: skip
-    word = "certified inputs" if results[0].labels is None else "certified accuracy"
-    axes.set(xlabel=r"$\ell_2$ radius", ylabel=word, xlim=(0, high), ylim=(0, 1))
-    axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    _legend(axes, len(chosen))
-    return True
-
-
-def _cost(axes: "Axes", results: Sequence[Result]) -> bool:
-    """Average certified radius against forward passes, with the speed-up where it is known."""
-    if len(results) < 2:
-        return False
-    costs = [max(1.0, result.certificates.mean_forward_passes) for result in results]
-    radii, styles = [average_radius(result) for result in results], _styles(results)
-    groups: dict[object, list[int]] = {}
+def looks(results: Sequence[Result]) -> list[Series]:
+    """One look for each result, in every chart the same. Baselines are grey, and differ only where each has a curve."""
+    curves = set(drawn_curves(results))
+    numbers = {False: 0, True: 0}
+    given = []
     for i, result in enumerate(results):
-        own = None if result.is_baseline else i  # only baselines of one model are one line
-        groups.setdefault((context(result), result.certificates.settings.method, own), []).append(i)
-    named_baseline = False
-    for members in groups.values():
-        members.sort(key=lambda i: costs[i])
-        first = results[members[0]]
-        label = first.name if not first.is_baseline else None if named_baseline else "from scratch"
-        label = f"{label} (own passes only)" if first.is_proxied else label
-        named_baseline |= first.is_baseline
-        keywords = styles[members[0]].keywords | ({"linestyle": "-"} if first.is_baseline else {})
-        axes.plot([costs[i] for i in members], [radii[i] for i in members], label=label, **keywords)
-    _mark_gains(axes, results)
-    word = "average radius" if results[0].labels is None else "average certified radius"
-    axes.set(xscale="log", xlabel="forward passes per input", ylabel=word)
-    axes.margins(0.12, 0.16)
-    ticks = log_ticks(*axes.get_xlim())
-    axes.set_xticks(ticks, [tick_label(tick) for tick in ticks])
-    axes.minorticks_off()
-    axes.legend(loc="lower right")
-    return True
+        baseline = result.is_baseline and not all(r.is_baseline for r in results)
+        look = series(numbers[baseline])
+        given.append(look._replace(colour=BASELINE.colour, marker=BASELINE.marker) if baseline else look)
+        numbers[baseline] += i in curves
+    return given
 
 
-def _mark_gains(axes: "Axes", results: Sequence[Result]) -> None:
-    """An arrow from each result to the baseline at the same radius; of arrows that would cover each other, the first."""
-    radii = [average_radius(result) for result in results]
-    apart = 0.08 * (max(radii) - min(radii))
-    marked: list[float] = []
-    for gain in gains(results):
-        if gain is None or gain.factor <= 1 or any(abs(gain.radius - other) <= apart for other in marked):
-            continue
-        marked.append(gain.radius)
-        arrow = {"arrowstyle": "->", "shrinkA": 4, "shrinkB": 1, "linewidth": 0.9}
-        axes.annotate("", (gain.needed, gain.radius), (gain.passes, gain.radius), arrowprops=arrow)
-        middle = float(np.sqrt(gain.needed * gain.passes))
-        axes.annotate(
-            str(gain), (middle, gain.radius), (0, 3), textcoords="offset points", ha="center", fontweight="bold"
+def drawn_curves(results: Sequence[Result]) -> list[int]:
+    """Results with a curve of their own: baselines only where they are few."""
+    baselines = sum(result.is_baseline for result in results)
+    everything = baselines <= MOST_BASELINE_CURVES or baselines == len(results)
+    return [i for i, result in enumerate(results) if everything or not result.is_baseline]
+
+
+def accuracy_curve(result: Result, results: Sequence[Result]) -> tuple[Share, ...]:
+    """Certified accuracy of one of the results, at radii up to a little beyond the largest of all."""
+    farthest = 1.03 * max(1e-3, *(float(r.certificates.radius.max()) for r in results))
+    return shares_at(right_or_certified(result), result.certificates.radius, np.linspace(0, farthest, GRID).tolist())
+
+
+def accuracy_figure(results: Sequence[Result]) -> Chart:
+    """Certified accuracy against radius; the first result with its 95% intervals."""
+    styles, curves, said = looks(results), [], []
+    for place, i in enumerate(drawn_curves(results)):
+        shares = accuracy_curve(results[i], results)
+        titles = [f"{results[i].name}: {share.value:.1%} at radius {share.radius:.2f}" for share in shares]
+        said.append(titles[0])
+        # Staggered, so that marks of equal curves do not hide each other.
+        marked = {j: titles[j] for j in range(4 + place * 5 % 24, GRID, 24) if shares[j].count}
+        band = None if place else ([share.lower for share in shares], [share.upper for share in shares])
+        radii, values = [share.radius for share in shares], [share.value for share in shares]
+        curves.append(Curve(results[i].name, styles[i], radii, values, marked, band))
+    word = "certified inputs" if results[0].labels is None else "certified accuracy"
+    title = f"{word.capitalize()} against radius"
+    return share_chart(Texts("certified-accuracy", title, "; ".join(said), "ℓ₂ radius", word), curves)
+
+
+def cost_figure(results: Sequence[Result]) -> Chart | None:
+    """Average certified radius against forward passes, with the speed-up where it is known; None for a single result."""
+    if len(results) < 2:
+        return None
+    curves: dict[object, list[Point]] = {}
+    said, shown = [], drawn_curves(results)
+    left_out = [i for i in range(len(results)) if i not in shown]  # one entry of the legend stands for all of these
+    for i, (result, look) in enumerate(zip(results, looks(results), strict=True)):
+        cost, radius = max(1.0, result.certificates.mean_forward_passes), average_radius(result)
+        name = f"{result.name} (own passes only)" if result.is_proxied else result.name
+        if left_out[:1] == [i]:
+            name = "from scratch"
+        title = f"{result.name}: {radius:.4f} for {cost:,.0f} passes per input"
+        said.append(f"{result.name}: {radius:.3f} for {cost:,.0f} passes")
+        curves.setdefault(curve_of(result), []).append(
+            Point(None if i in left_out[1:] else name, look, cost, radius, title)
         )
+    arrows = [Arrow(g.passes, g.needed, g.radius, str(g)) for g in gains(results) if g is not None and g.factor > 1]
+    word = "average radius" if results[0].labels is None else "average certified radius"
+    title = f"{word.capitalize()} against cost"
+    texts = Texts("acr-against-cost", title, "; ".join(said), "forward passes per input", word)
+    return cost_chart(texts, list(curves.values()), arrows)
 
 
-def _bounds(axes: "Axes", results: Sequence[Result]) -> bool:
-    """Lower bounds on the vote of the class, as the share of inputs up to each."""
-    return _distribution(
-        axes, results, lambda r: r.certificates.top_lower[r.certificates.top_lower > 0], "lower bound on the vote of the class", share_bins
-    )  # fmt: skip
+def curve_of(result: Result) -> tuple[object, ...]:
+    """What results at several budgets have in common if they are points of one curve: model, noise, certificate, method."""
+    return (*context(result), result.certificates.settings.method, result.is_proxied)
 
 
-def _flips(axes: "Axes", results: Sequence[Result]) -> bool:
-    """Flipped votes per input."""
-    return _distribution(
-        axes, results, lambda r: (r.certificates.lost + r.certificates.gained)[r.certificates.replayed > 0], "flipped votes per input", count_bins
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Column:
+    """What a histogram counts: values of a result, and the bins for the values of all results together."""
+
+    name: str
+    title: str
+    label: str
+    values: Callable[[Result], NDArray[Any]]
+    bins: Callable[[NDArray[Any]], Bins]
 
 
-def _passes(axes: "Axes", results: Sequence[Result]) -> bool:
-    """Forward passes per input."""
-    return _distribution(axes, results, lambda r: r.certificates.forward_passes, "forward passes per input", cost_bins)
+def _bounds(result: Result) -> NDArray[np.float64]:
+    """Lower bounds on the vote of the class, of inputs that votes were spent on."""
+    return result.certificates.top_lower[result.certificates.top_lower > 0]
 
 
-def _distribution(
-    axes: "Axes", results: Sequence[Result], column: Callable[[Result], np.ndarray], label: str, bins: Callable[..., Bins]
-) -> bool:  # fmt: skip
-    """Histograms of all results over the same bins, side by side as steps."""
-    styles, shown = _styles(results), [i for i in drawn_curves(results) if len(column(results[i]))]
-    everything = [column(results[i]) for i in shown]
-    if not everything or np.ptp(np.concatenate(everything)) == 0:
-        return False
-    chosen = share_bins() if bins is share_bins else bins(np.concatenate(everything))
-    for i, values in zip(shown, everything, strict=True):
-        counts = np.histogram(values, chosen.edges)[0]
-        places, keywords = np.arange(len(counts)) + 0.5, styles[i].keywords
-        axes.stairs(counts, color=keywords["color"], linestyle=keywords["linestyle"], linewidth=1.4)
-        axes.plot(places[counts > 0], counts[counts > 0], **keywords | {"linestyle": "none"})
-        axes.plot([], [], label=results[i].name, **keywords)
-    ticks = chosen.ticks(lambda place: place)
-    axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
-    axes.set(xlabel=label, ylabel="inputs", ylim=(0, None))
-    _legend(axes, len(shown))
-    return True
+def _flips(result: Result) -> NDArray[np.int64]:
+    """Replayed votes that the modified model cast otherwise, of inputs with replayed votes."""
+    c = result.certificates
+    return (c.lost + c.gained)[c.replayed > 0]
 
 
-def _legend(axes: "Axes", lines: int) -> None:
-    if lines > 1:
-        axes.legend()
+def _passes(result: Result) -> NDArray[np.int64]:
+    """Forward passes, where they differ at all."""
+    passes = result.certificates.forward_passes
+    return passes if np.ptp(passes) else passes[:0]
 
 
-_FIGURES = {
-    "certified-accuracy": _accuracy,
-    "acr-against-cost": _cost,
-    "vote-bounds": _bounds,
-    "flips": _flips,
-    "forward-passes": _passes,
-}
+_COLUMNS = (
+    _Column("vote-bounds", "How sure the votes are", "lower bound on the share of votes (p_A)", _bounds, share_bins),
+    _Column("flips", "Votes that flipped", "flips per input", _flips, count_bins),
+    _Column("forward-passes", "Where the budget went", "forward passes per input", _passes, cost_bins),
+)
+
+
+def histogram_figures(results: Sequence[Result], styles: Sequence[Series]) -> list[Chart]:
+    """Bounds, flips and forward passes of these results, as far as they have them, over the same bins."""
+    charts = (_histogram_figure(column, results, styles) for column in _COLUMNS)
+    return [chart for chart in charts if chart is not None]
+
+
+def _histogram_figure(column: _Column, results: Sequence[Result], styles: Sequence[Series]) -> Chart | None:
+    found = [(result.name, look, column.values(result)) for result, look in zip(results, styles, strict=True)]
+    found = [(name, look, values) for name, look, values in found if len(values)]
+    if not found:
+        return None
+    bins = column.bins(np.concatenate([values for _, _, values in found]))
+    counted = [Counts(name, look, np.histogram(values, bins.edges)[0].tolist()) for name, look, values in found]
+    said = "; ".join(_fullest(each, bins, alone=len(counted) == 1) for each in counted)
+    return histogram_chart(Texts(column.name, column.title, said, column.label, "inputs"), bins, counted)
+
+
+def _fullest(histogram: Counts, bins: Bins, *, alone: bool) -> str:
+    most = int(np.argmax(histogram.counts))
+    start = "" if alone else f"{histogram.name}: "
+    return (
+        f"{start}{sum(histogram.counts)} inputs in {len(bins.names)} bars; the fullest, {bins.names[most]}, "
+        f"has {histogram.counts[most]}"
+    )

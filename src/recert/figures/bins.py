@@ -1,13 +1,10 @@
 """Bins of histograms, with names for their bars and ticks under them. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from numpy.typing import NDArray
-
-from recert.report.scales import even_ticks, tick_label
 
 MOST_TICKS = 6
 
@@ -20,20 +17,33 @@ class Bins:
     names: tuple[str, ...]
     counted: bool = False
 
-    def ticks(self, x: Callable[[float], float]) -> tuple[tuple[float, str], ...]:
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
         """Places and labels on an axis where every bar is one unit wide."""
         places = [i + 0.5 for i in range(len(self.names))] if self.counted else list(range(len(self.edges)))
         labels = self.names if self.counted else [tick_label(edge) for edge in self.edges]
         every = -(-len(labels) // MOST_TICKS)
-        return tuple((x(place), label) for place, label in list(zip(places, labels, strict=True))[::every])
+        return list(zip(places, labels, strict=True))[::every]
+
+
+def tick_label(value: float) -> str:
+    """Short: 0.25, 10k, 2M.
+
+    >>> [tick_label(v) for v in (0, 0.25, 500, 10_000, 2_500_000)]
+    ['0', '0.25', '500', '10k', '2.5M']
+    """
+    for size, letter in ((1e6, "M"), (1e4, "k")):
+        if value >= size:
+            return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
+    return f"{value:g}"
 
 
 def _between(edges: list[float]) -> tuple[str, ...]:
     return tuple(f"{low:,g} to {high:,g}" for low, high in pairwise(edges))
 
 
-def share_bins() -> Bins:
-    """Twenty bars from 0 to 1."""
+def share_bins(_: NDArray[Any]) -> Bins:
+    """Twenty bars from 0 to 1, whatever the values."""
     edges = [i / 20 for i in range(21)]
     return Bins(tuple(edges), _between(edges))
 
@@ -71,7 +81,10 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     last = next(i for i, edge in enumerate(ladder) if edge > high or (edge == high and i > first))
     edges = ladder[first : last + 1]
     if len(edges) < 6:  # a narrow range is shown evenly
-        steps = sorted({edges[0], *even_ticks(edges[0], edges[-1], 12), edges[-1]})
+        from matplotlib.ticker import MaxNLocator
+
+        even = MaxNLocator(12, integer=True).tick_values(edges[0], edges[-1])
+        steps = sorted({edges[0], *(float(step) for step in even if edges[0] < step < edges[-1]), edges[-1]})
         bars = [(start, end) for start, end in pairwise(steps) if end > low and start <= high]
         edges = [bars[0][0], *(end for _, end in bars)]
     return _with_zero(edges, bool((values == 0).any()))
