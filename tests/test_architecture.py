@@ -56,7 +56,7 @@ ALLOWED = {
     },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "models"},
-    "figures": set(),
+    "figures": {"choosing"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
     "training": {"cache", "data", "errors", "models", "noise", "version"},
     "studies": {

@@ -73,6 +73,8 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     >>> import numpy as np
     >>> cost_bins(np.array([0, 30, 900])).edges
     (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+    >>> cost_bins(np.array([95, 98, 103])).edges
+    (95.0, 96.0, 97.0, 98.0, 99.0, 100.0, 101.0, 102.0, 103.0)
     """
     spent = values[values > 0]
     low, high = (float(spent.min()), float(spent.max())) if len(spent) else (1.0, 1.0)
@@ -83,10 +85,8 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     if len(edges) < 6:  # a narrow range is shown evenly
         from matplotlib.ticker import MaxNLocator
 
-        even = MaxNLocator(12, integer=True).tick_values(edges[0], edges[-1])
-        steps = sorted({edges[0], *(float(step) for step in even if edges[0] < step < edges[-1]), edges[-1]})
-        bars = [(start, end) for start, end in pairwise(steps) if end > low and start <= high]
-        edges = [bars[0][0], *(end for _, end in bars)]
+        even = MaxNLocator(12, integer=True).tick_values(low, high)
+        edges = sorted({max(1.0, float(edge)) for edge in even})  # 0 is left to inputs that cost nothing
     return _with_zero(edges, bool((values == 0).any()))
 
 

@@ -99,7 +99,7 @@ def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list
 
 
 def _settings() -> Any:
-    from matplotlib import cycler
+    from matplotlib.rcsetup import cycler
 
     cycle = cycler(
         color=[s.colour for s in SERIES],
