@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +39,6 @@ with tempfile.TemporaryDirectory() as folder:
 
 @pytest.mark.parametrize("user", USER)
 def test_nothing_of_a_user_is_changed(user: str) -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(user=USER[user])], capture_output=True, text=True, check=False
-    )
+    program = [sys.executable, "-c", PROGRAM.format(user=USER[user])]
+    run = subprocess.run(program, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert run.returncode == 0, run.stderr

@@ -4,7 +4,7 @@ A chart is made from plain values: names, places and looks. Nothing here knows o
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from recert.figures.bins import Bins, tick_label
 from recert.figures.style import Series, new_figure, paper_style
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -167,7 +168,7 @@ def shortened(name: str) -> str:
     return line if len(line) <= MOST_LETTERS else f"{line[:half]}…{line[1 - half :]}"
 
 
-def as_written(texts: "Iterator[Text] | Sequence[Text]") -> None:
+def as_written(texts: "Iterable[Text]") -> None:
     """Show names as they are: matplotlib would read what stands between dollar signs as a formula."""
     for text in texts:
         text.set_parse_math(False)
@@ -199,14 +200,18 @@ def _draw_arrows(axes: "Axes", arrows: Sequence[Arrow]) -> None:
 
 
 def _add_legend(figure: "Figure", entries: Sequence[tuple[str, Series]]) -> None:
-    """Below the axes, where it covers nothing; the figure grows by its lines."""
     from matplotlib.lines import Line2D
 
-    labels = [shortened(name) for name, _ in entries]
+    add_legend(figure, [(shortened(name), Line2D([], [], **look.keywords)) for name, look in entries])
+
+
+def add_legend(figure: "Figure", entries: "Sequence[tuple[str, Artist]]") -> None:
+    """Below the axes, where it covers nothing; the figure grows by its lines."""
+    labels = [label for label, _ in entries]
     width, height = figure.get_size_inches()
     # At 7.5 points a letter is about 4.4 points wide, and the line before it 38.
     columns = max(1, min(len(labels), int(72 * width / (38 + 4.4 * max(map(len, labels))))))
     figure.set_figheight(height - 0.1 + 0.16 * math.ceil(len(labels) / columns))
-    handles = [Line2D([], [], **look.keywords) for _, look in entries]
+    handles = [handle for _, handle in entries]
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, borderaxespad=0.2)
     as_written(legend.get_texts())
