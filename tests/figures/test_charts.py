@@ -3,6 +3,8 @@
 import re
 from xml.etree import ElementTree
 
+import pytest
+
 from recert.figures.bins import Bins
 from recert.figures.charts import (
     MOST_LETTERS,
@@ -43,6 +45,11 @@ def test_a_hostile_name_stays_text_and_is_shown_as_it_is() -> None:
     dollars = inline_svg(two_curves("$x_1$ #0b4f8a", "$$ \x01 \\frac"), "key")
     assert ">$x_1$ #0b4f8a</text>" in dollars  # neither a formula nor a colour
     assert ">$$   \\frac</text>" in dollars
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_lacks_are_left_to_the_browser() -> None:
+    assert ">模型</text>" in inline_svg(two_curves("模型"), "key")
 
 
 def test_svg_for_a_page_has_no_prolog_no_styles_and_no_ids_but_its_own() -> None:

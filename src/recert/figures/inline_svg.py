@@ -2,7 +2,8 @@
 
 import io
 import re
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from recert.figures.charts import Chart
@@ -42,7 +43,10 @@ def _written(chart: Chart, key: str) -> bytes:
     import matplotlib
 
     file = io.BytesIO()
-    with paper_style(), matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": key}):
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": key}
+    with paper_style(), matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A browser has fonts for letters that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         chart.figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     return file.getvalue()
 
