@@ -95,6 +95,24 @@ def test_ids_are_unique_and_references_lead_somewhere(make_result: MakeResult) -
     assert page.references <= set(page.ids)
 
 
+@pytest.mark.filterwarnings("error")
+def test_unusual_results_have_charts_too(make_result: MakeResult) -> None:
+    usual = make_result("usual")
+    c = usual.certificates
+    nothing = np.zeros(40)
+    unusual = {
+        "all are wrong": [replace(usual, labels=np.full(40, 11))],
+        "all abstained": [replace(usual, certificates=replace(c, radius=nothing, prediction=nothing - 1, top_lower=nothing))],
+        "one input": [make_result("one", 1)],
+        "nothing was spent": [make_result("a", passes=0), make_result("b", passes=0, method="scratch")],
+        "costs far apart": [make_result("a", passes=1), make_result("b", passes=10**9, method="scratch")],
+        "many": [make_result(f"m{i}", seed=i, method="auto") for i in range(10)],
+        "a name that is empty": [make_result(""), make_result("_b", method="auto")],
+    }  # fmt: skip
+    for name, results in unusual.items():
+        assert render_page(align(results), RADII).count("</desc>") >= 1 + (name != "all abstained"), name
+
+
 def test_a_page_without_labels_says_why_it_has_no_accuracies(make_result: MakeResult) -> None:
     words = " ".join(Elements(render_page([make_result("r", labelled=False)], RADII)).text.split())
     assert "No accuracies." in words

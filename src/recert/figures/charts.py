@@ -4,7 +4,7 @@ A chart is made from plain values: names, places and looks. Nothing here knows o
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
+_ARROW = {"arrowstyle": "-|>", "shrinkA": 4, "shrinkB": 0, "linewidth": 0.9, "mutation_scale": 7, "color": "black"}
 MOST_LETTERS = 44
 """Longer names are shortened in legends, where a line holds no more."""
 
@@ -168,12 +168,6 @@ def shortened(name: str) -> str:
     return line if len(line) <= MOST_LETTERS else f"{line[:half]}…{line[1 - half :]}"
 
 
-def as_written(texts: "Iterable[Text]") -> None:
-    """Show names as they are: matplotlib would read what stands between dollar signs as a formula."""
-    for text in texts:
-        text.set_parse_math(False)
-
-
 def _label(axes: "Axes", texts: Texts) -> None:
     axes.set(xlabel=texts.x_label, ylabel=texts.y_label)
 
@@ -186,15 +180,7 @@ def _draw_arrows(axes: "Axes", arrows: Sequence[Arrow]) -> None:
         if any(abs(arrow.y - other) <= 0.1 * (high - low) for other in drawn):
             continue
         drawn.append(arrow.y)
-        line = {
-            "arrowstyle": "-|>",
-            "shrinkA": 4,
-            "shrinkB": 0,
-            "linewidth": 0.9,
-            "mutation_scale": 7,
-            "color": "black",
-        }
-        axes.annotate("", (arrow.end, arrow.y), (arrow.start, arrow.y), arrowprops=line)
+        axes.annotate("", (arrow.end, arrow.y), (arrow.start, arrow.y), arrowprops=_ARROW)
         middle = math.sqrt(arrow.start * arrow.end)
         axes.annotate(arrow.text, (middle, arrow.y), (0, 3), textcoords="offset points", ha="center", weight="bold")
 
@@ -214,4 +200,5 @@ def add_legend(figure: "Figure", entries: "Sequence[tuple[str, Artist]]") -> Non
     figure.set_figheight(height - 0.1 + 0.16 * math.ceil(len(labels) / columns))
     handles = [handle for _, handle in entries]
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=columns, borderaxespad=0.2)
-    as_written(legend.get_texts())
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a name is shown as it is, also one with dollar signs
