@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from recert.figures.charts import Chart
+from recert.figures.chart import Chart
 from recert.figures.inline_svg import inline_svg
-from recert.figures.style import BASELINE
+from recert.figures.style import BASELINE, new_figure
 from recert.report import Result
 from recert.report.alignment import align
-from recert.report.figures import accuracy_figure, cost_figure, histogram_figures, looks
-from recert.report.gains import gains
+from recert.report.figures import _draw_gains, accuracy_figure, cost_figure, histogram_figures, looks
+from recert.report.gains import Gain, gains
 from recert.report.page import render_page
 from tests.report.conftest import MakeResult
 
@@ -110,10 +110,17 @@ def test_points_stand_at_cost_and_radius_with_arrows_to_the_baseline(make_result
     assert cost_figure([ours]) is None
 
 
+def test_only_one_of_arrows_that_would_cover_each_other_is_drawn() -> None:
+    _, (axes,) = new_figure()
+    saved = [Gain(10, 99, False, radius) for radius in (0.5, 0.51, 0.9)]
+    _draw_gains(axes, [*saved, None, Gain(10, 5, False, 0.1)])  # the last is a loss
+    assert [text.xy for text in axes.texts if not text.get_text()] == [(99, 0.5), (99, 0.9)]
+
+
 def test_histograms_count_inputs_over_the_same_bins(make_result: MakeResult) -> None:
     results = [make_result("a", method="auto"), make_result("b", seed=1, method="auto")]
     bounds, flips, passes = histogram_figures(results, looks(results))
-    assert [chart.texts.name for chart in (bounds, flips, passes)] == ["vote-bounds", "flips", "forward-passes"]
+    assert [chart.name for chart in (bounds, flips, passes)] == ["vote-bounds", "flips", "forward-passes"]
     for number, result in enumerate(results):
         c = result.certificates
         places, counts = part(flips, f"counts-{number}")
@@ -126,7 +133,8 @@ def test_histograms_count_inputs_over_the_same_bins(make_result: MakeResult) -> 
     alone = histogram_figures(results[1:], looks(results)[1:])
     assert part(alone[0], "counts-0") == part(bounds, "counts-1")
     assert not alone[0].figure.legends
-    assert [chart.texts.name for chart in histogram_figures([make_result("c")], looks(results)[:1])] == ["vote-bounds"]
+    assert [[patch.get_fill() for patch in chart.figure.axes[0].patches] for chart in (alone[0], bounds)] == [[False, True], [False, False]]  # fmt: skip
+    assert [chart.name for chart in histogram_figures([make_result("c")], looks(results)[:1])] == ["vote-bounds"]
 
 
 def test_results_look_the_same_in_every_chart(make_result: MakeResult) -> None:
@@ -152,5 +160,5 @@ def test_the_page_shows_what_the_figures_show(make_result: MakeResult) -> None:
         charts += histogram_figures([result], [look])
     assert shown == [title for chart in charts for titles in chart.marks.values() for title in titles]
     for chart in charts:
-        assert f">{chart.texts.title}</title><desc" in page
-        assert f">{chart.texts.description}</desc>" in page
+        assert f">{chart.title}</title><desc" in page
+        assert f">{chart.description}</desc>" in page

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from recert.data import load_data
 from recert.errors import UnknownInputs
-from recert.figures.bins import cost_bins, count_bins, share_bins
+from recert.report.bins import cost_bins, count_bins, share_bins
 from recert.report.gains import gain_over, gains
 from recert.report.input_table import down
 from recert.report.matching import add_data

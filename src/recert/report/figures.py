@@ -1,23 +1,26 @@
-"""The charts of results: on the page and, for papers, in files."""
+"""The charts of results, each drawn here and nowhere else: the page shows them, and papers get them as files."""
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.figures.bins import Bins, cost_bins, count_bins, share_bins
-from recert.figures.charts import Arrow, Chart, Counts, Curve, Point, Texts, cost_chart, histogram_chart, share_chart
-from recert.figures.style import BASELINE, Series, paper_style, save, series
-from recert.report.gains import context, gains
+from recert.figures.chart import Chart, add_legend, tick_label
+from recert.figures.style import BASELINE, Series, new_figure, paper_style, save, series
+from recert.report.bins import Bins, cost_bins, count_bins, share_bins
+from recert.report.gains import Gain, context, gains
 from recert.report.results import Result
 from recert.report.summary import Share, average_radius, right_or_certified, shares_at
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 GRID = 160
 MOST_BASELINE_CURVES = 2
+_ARROW = {"arrowstyle": "-|>", "shrinkA": 4, "shrinkB": 0, "linewidth": 0.9, "mutation_scale": 7, "color": "black"}
 
 
 def write_figures(results: Sequence[Result], directory: str | os.PathLike[str]) -> list[Path]:
@@ -26,7 +29,7 @@ def write_figures(results: Sequence[Result], directory: str | os.PathLike[str]) 
     charts = [accuracy_figure(results), cost_figure(results)]
     charts += histogram_figures([results[i] for i in shown], [styles[i] for i in shown])
     with paper_style():
-        return [path for chart in charts if chart for path in save(chart.figure, directory, chart.texts.name)]
+        return [path for chart in charts if chart for path in save(chart.figure, directory, chart.name)]
 
 
 def looks(results: Sequence[Result]) -> list[Series]:
@@ -57,76 +60,117 @@ def accuracy_curve(result: Result, results: Sequence[Result]) -> tuple[Share, ..
 
 def accuracy_figure(results: Sequence[Result]) -> Chart:
     """Certified accuracy against radius; the first result with its 95% intervals."""
-    styles, curves, said = looks(results), [], []
-    for place, i in enumerate(drawn_curves(results)):
-        shares = accuracy_curve(results[i], results)
-        titles = [f"{results[i].name}: {share.value:.1%} at radius {share.radius:.2f}" for share in shares]
-        said.append(titles[0])
-        # Staggered, so that marks of equal curves do not hide each other.
-        marked = {j: titles[j] for j in range(4 + place * 5 % 24, GRID, 24) if shares[j].count}
-        band = None if place else ([share.lower for share in shares], [share.upper for share in shares])
-        radii, values = [share.radius for share in shares], [share.value for share in shares]
-        curves.append(Curve(results[i].name, styles[i], radii, values, marked, band))
-    word = "certified inputs" if results[0].labels is None else "certified accuracy"
+    styles, marks, description, legend = looks(results), {}, [], []
+    with paper_style():
+        figure, (axes,) = new_figure()
+        for place, i in enumerate(drawn_curves(results)):
+            shares = accuracy_curve(results[i], results)
+            radii = [share.radius for share in shares]
+            said = [f"{results[i].name}: {share.value:.1%} at radius {share.radius:.2f}" for share in shares]
+            # Staggered, so that marks of equal curves do not hide each other.
+            marked = [j for j in range(4 + place * 5 % 24, GRID, 24) if shares[j].count]
+            keywords = styles[i].keywords | {"markevery": marked, "gid": f"curve-{place}"}
+            (line,) = axes.plot(radii, [share.value for share in shares], **keywords)
+            legend.append((results[i].name, line))
+            marks[f"curve-{place}"] = [said[j] for j in marked]
+            description.append(said[0])
+            if not place:
+                band = [s.lower for s in shares], [s.upper for s in shares]
+                axes.fill_between(radii, *band, color=styles[i].colour, alpha=0.16, linewidth=0)
+        word = "certified inputs" if results[0].labels is None else "certified accuracy"
+        axes.set(xlabel="ℓ₂ radius", ylabel=word, xlim=(0, radii[-1]), ylim=(0, 1.02))
+        axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+        add_legend(figure, legend)
     title = f"{word.capitalize()} against radius"
-    return share_chart(Texts("certified-accuracy", title, "; ".join(said), "ℓ₂ radius", word), curves)
+    return Chart("certified-accuracy", title, "; ".join(description), figure, marks)
 
 
 def cost_figure(results: Sequence[Result]) -> Chart | None:
     """Average certified radius against forward passes, with the speed-up where it is known; None for a single result."""
     if len(results) < 2:
         return None
-    curves: dict[object, list[Point]] = {}
-    said, shown = [], drawn_curves(results)
-    left_out = [i for i in range(len(results)) if i not in shown]  # one entry of the legend stands for all of these
-    for i, (result, look) in enumerate(zip(results, looks(results), strict=True)):
-        cost, radius = max(1.0, result.certificates.mean_forward_passes), average_radius(result)
-        name = f"{result.name} (own passes only)" if result.is_proxied else result.name
-        if left_out[:1] == [i]:
-            name = "from scratch"
-        title = f"{result.name}: {radius:.4f} for {cost:,.0f} passes per input"
-        said.append(f"{result.name}: {radius:.3f} for {cost:,.0f} passes")
-        curves.setdefault(curve_of(result), []).append(
-            Point(None if i in left_out[1:] else name, look, cost, radius, title)
-        )
-    arrows = [Arrow(g.passes, g.needed, g.radius, str(g)) for g in gains(results) if g is not None and g.factor > 1]
-    word = "average radius" if results[0].labels is None else "average certified radius"
-    title = f"{word.capitalize()} against cost"
-    texts = Texts("acr-against-cost", title, "; ".join(said), "forward passes per input", word)
-    return cost_chart(texts, list(curves.values()), arrows)
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    costs = [max(1.0, result.certificates.mean_forward_passes) for result in results]
+    radii, styles, marks, legend = [average_radius(r) for r in results], looks(results), {}, []
+    shown = drawn_curves(results)
+    with paper_style():
+        figure, (axes,) = new_figure()
+        axes.set_xscale("log")
+        axes.margins(0.12, 0.16)
+        for i, result in enumerate(results):
+            (mark,) = axes.plot(costs[i], radii[i], **styles[i].keywords, gid=f"point-{i}")
+            marks[f"point-{i}"] = [f"{result.name}: {radii[i]:.4f} for {costs[i]:,.0f} passes per input"]
+            if i in shown:
+                legend.append((f"{result.name} (own passes only)" if result.is_proxied else result.name, mark))
+        if len(shown) < len(results):
+            legend.append(("from scratch", mark))  # all that have no curve of their own look like the last
+        for number, members in enumerate(curves(results)):
+            joined = sorted(members, key=lambda i: costs[i])
+            keywords = styles[members[0]].keywords | {"marker": "", "zorder": 1.9}  # below all marks
+            axes.plot([costs[i] for i in joined], [radii[i] for i in joined], **keywords, gid=f"curve-{number}")
+        axes.autoscale_view()
+        axes.set_ylim(max(0.0, axes.get_ylim()[0]))
+        _draw_gains(axes, gains(results))
+        low, high = axes.get_xlim()
+        # Powers of ten; where they are few, their multiples by 2 and 5, too.
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if high / low > 1e3 else (1, 2, 5), numticks=20))
+        axes.xaxis.set_major_formatter(tick_label)
+        axes.xaxis.set_minor_locator(NullLocator())
+        word = "average radius" if results[0].labels is None else "average certified radius"
+        axes.set(xlabel="forward passes per input", ylabel=word)
+        add_legend(figure, legend)
+    said = [f"{r.name}: {radius:.3f} for {cost:,.0f} passes" for r, radius, cost in zip(results, radii, costs, strict=True)]  # fmt: skip
+    return Chart("acr-against-cost", f"{word.capitalize()} against cost", "; ".join(said), figure, marks)
 
 
-def curve_of(result: Result) -> tuple[object, ...]:
-    """What results at several budgets have in common if they are points of one curve: model, noise, certificate, method."""
-    return (*context(result), result.certificates.settings.method, result.is_proxied)
+def curves(results: Sequence[Result]) -> list[list[int]]:
+    """Results that are points of one curve: of one model, noise, kind of certificate, alpha and method, at several budgets."""
+    groups: dict[object, list[int]] = {}
+    for i, result in enumerate(results):
+        # Of a certification by proxy, most passes are of another network: its cost is not on the same scale.
+        groups.setdefault((context(result), result.certificates.settings.method, result.is_proxied), []).append(i)
+    return [members for members in groups.values() if len(members) > 1]
 
 
-@dataclass(frozen=True)
-class _Column:
-    """What a histogram counts: values of a result, and the bins for the values of all results together."""
+def _draw_gains(axes: "Axes", saved: Sequence[Gain | None]) -> None:
+    """An arrow from each result to the baseline at the same radius; of arrows that would cover each other, the first."""
+    low, high = axes.get_ylim()
+    drawn: list[float] = []
+    for gain in saved:
+        if gain is None or gain.factor <= 1 or any(abs(gain.radius - other) <= 0.1 * (high - low) for other in drawn):
+            continue
+        drawn.append(gain.radius)
+        axes.annotate("", (gain.needed, gain.radius), (gain.passes, gain.radius), arrowprops=_ARROW)
+        middle = (float(np.sqrt(gain.needed * gain.passes)), gain.radius)
+        axes.annotate(str(gain), middle, (0, 3), textcoords="offset points", ha="center", weight="bold")
+
+
+def _bounds(result: Result) -> NDArray[np.float64]:
+    """Of inputs that votes were spent on."""
+    return result.certificates.top_lower[result.certificates.top_lower > 0]
+
+
+def _flips(result: Result) -> NDArray[np.int64]:
+    """Of inputs with replayed votes."""
+    c = result.certificates
+    return (c.lost + c.gained)[c.replayed > 0]
+
+
+def _passes(result: Result) -> NDArray[np.int64]:
+    """Where they differ at all."""
+    passes = result.certificates.forward_passes
+    return passes if np.ptp(passes) else passes[:0]
+
+
+class _Column(NamedTuple):
+    """What a histogram counts: values of a result, in bins for the values of all results."""
 
     name: str
     title: str
     label: str
     values: Callable[[Result], NDArray[Any]]
     bins: Callable[[NDArray[Any]], Bins]
-
-
-def _bounds(result: Result) -> NDArray[np.float64]:
-    """Lower bounds on the vote of the class, of inputs that votes were spent on."""
-    return result.certificates.top_lower[result.certificates.top_lower > 0]
-
-
-def _flips(result: Result) -> NDArray[np.int64]:
-    """Replayed votes that the modified model cast otherwise, of inputs with replayed votes."""
-    c = result.certificates
-    return (c.lost + c.gained)[c.replayed > 0]
-
-
-def _passes(result: Result) -> NDArray[np.int64]:
-    """Forward passes, where they differ at all."""
-    passes = result.certificates.forward_passes
-    return passes if np.ptp(passes) else passes[:0]
 
 
 _COLUMNS = (
@@ -137,26 +181,37 @@ _COLUMNS = (
 
 
 def histogram_figures(results: Sequence[Result], styles: Sequence[Series]) -> list[Chart]:
-    """Bounds, flips and forward passes of these results, as far as they have them, over the same bins."""
-    charts = (_histogram_figure(column, results, styles) for column in _COLUMNS)
-    return [chart for chart in charts if chart is not None]
+    """Bounds, flips and forward passes of these results, as far as they have them."""
+    charts = []
+    for column in _COLUMNS:
+        found = [(r.name, look, column.values(r)) for r, look in zip(results, styles, strict=True)]
+        found = [(name, look, values) for name, look, values in found if len(values)]
+        charts += [_histogram(column, found)] if found else []
+    return charts
 
 
-def _histogram_figure(column: _Column, results: Sequence[Result], styles: Sequence[Series]) -> Chart | None:
-    found = [(result.name, look, column.values(result)) for result, look in zip(results, styles, strict=True)]
-    found = [(name, look, values) for name, look, values in found if len(values)]
-    if not found:
-        return None
+def _histogram(column: _Column, found: Sequence[tuple[str, Series, NDArray[Any]]]) -> Chart:
+    """Steps over the same bins, with a mark on every step that has inputs; a single histogram is filled."""
+    from matplotlib.ticker import MaxNLocator
+
     bins = column.bins(np.concatenate([values for _, _, values in found]))
-    counted = [Counts(name, look, np.histogram(values, bins.edges)[0].tolist()) for name, look, values in found]
-    said = "; ".join(_fullest(each, bins, alone=len(counted) == 1) for each in counted)
-    return histogram_chart(Texts(column.name, column.title, said, column.label, "inputs"), bins, counted)
-
-
-def _fullest(histogram: Counts, bins: Bins, *, alone: bool) -> str:
-    most = int(np.argmax(histogram.counts))
-    start = "" if alone else f"{histogram.name}: "
-    return (
-        f"{start}{sum(histogram.counts)} inputs in {len(bins.names)} bars; the fullest, {bins.names[most]}, "
-        f"has {histogram.counts[most]}"
-    )
+    marks, description, legend, alone = {}, [], [], len(found) == 1
+    with paper_style():
+        figure, (axes,) = new_figure()
+        for number, (name, look, values) in enumerate(found):
+            counts = np.histogram(values, bins.edges)[0]
+            full, keywords, start = np.flatnonzero(counts), look.keywords, "" if alone else f"{name}: "
+            axes.stairs(counts, color=look.colour, linestyle=keywords["linestyle"], linewidth=1.4)
+            if alone:
+                axes.stairs(counts, color=look.colour, fill=True, alpha=0.16, linewidth=0)
+            axes.plot(full + 0.5, counts[full], **keywords | {"linestyle": "none", "gid": f"counts-{number}"})
+            marks[f"counts-{number}"] = [f"{start}{bins.names[i]}: {counts[i]} inputs" for i in full]
+            most = f"the fullest, {bins.names[counts.argmax()]}, has {counts.max()}"
+            description.append(f"{start}{len(values)} inputs in {len(counts)} bars; {most}")
+            legend.append((name, axes.plot([], [], **keywords)[0]))
+        places, labels = zip(*bins.ticks, strict=True)
+        axes.set_xticks(places, labels)
+        axes.set(xlabel=column.label, ylabel="inputs", ylim=(0, 1.08 * axes.dataLim.y1))
+        axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        add_legend(figure, legend)
+    return Chart(column.name, column.title, ". ".join(description) + ".", figure, marks)

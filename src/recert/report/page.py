@@ -11,9 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from recert.certificates import Settings
-from recert.figures.charts import Chart, Texts
+from recert.figures.chart import Chart
 from recert.figures.inline_svg import inline_svg
-from recert.figures.style import BASELINE, SERIES, Series
+from recert.figures.style import BASELINE, SERIES
 from recert.report import figures
 from recert.report.gains import Gain, gains
 from recert.report.input_table import down, first_rows, packed_tables
@@ -27,21 +27,13 @@ THUMB = 40  # pixels on the page
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A chart as the page shows it."""
-
-    texts: Texts
-    svg: Markup
-
-
-@dataclass(frozen=True)
 class Panel:
     """What the page shows of one result when it is chosen."""
 
     result: Result
     summary: Summary
     gain: Gain | None
-    histograms: tuple[Drawn, ...]
+    histograms: tuple[Chart, ...]
     budget: str
     cost: str
 
@@ -55,10 +47,9 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
     saved = gains(results)
     shown, styles = figures.drawn_curves(results), figures.looks(results)
     panels = [
-        _panel(result, gain, radii, _histograms(result, styles[i], i) if i in shown else ())
-        for i, (result, gain) in enumerate(zip(results, saved, strict=True))
+        _panel(result, gain, radii, figures.histogram_figures([result], [look]) if i in shown else [])
+        for i, (result, gain, look) in enumerate(zip(results, saved, styles, strict=True))
     ]
-    cost = figures.cost_figure(results)
     detailed = [results[i] for i in shown]
     classes = None if pictures is None else pictures.classes
     environment = _environment()
@@ -66,8 +57,8 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
     return environment.get_template("page.html").render(
         panels=panels,
         shown=[panels[i] for i in shown],
-        accuracy=_drawn(figures.accuracy_figure(results), "accuracy"),
-        cost=None if cost is None else _drawn(cost, "cost"),
+        accuracy=figures.accuracy_figure(results),
+        cost=figures.cost_figure(results),
         arrows=any(gain is not None and gain.factor > 1 for gain in saved),
         curves=_curve_table(results),
         rows=first_rows(detailed[0], classes),
@@ -110,21 +101,14 @@ def _environment() -> Environment:
     )
     environment.filters["percent"] = lambda share: f"{share:.1%}"
     environment.filters["whole"] = lambda number: f"{number:,.0f}"
+    environment.filters["svg"] = lambda chart, key: Markup(inline_svg(chart, key))
     environment.filters["down"] = lambda number: f"{down(number):.4f}"
     return environment
 
 
-def _drawn(chart: Chart, key: str) -> Drawn:
-    return Drawn(chart.texts, Markup(inline_svg(chart, key)))
-
-
-def _histograms(result: Result, look: Series, number: int) -> tuple[Drawn, ...]:
-    return tuple(_drawn(chart, f"{chart.texts.name}-{number}") for chart in figures.histogram_figures([result], [look]))
-
-
-def _panel(result: Result, gain: Gain | None, radii: Sequence[float], histograms: tuple[Drawn, ...]) -> Panel:
+def _panel(result: Result, gain: Gain | None, radii: Sequence[float], histograms: list[Chart]) -> Panel:
     summary = summarise(result, radii)
-    return Panel(result, summary, gain, histograms, _budget(result), _cost(result, summary, gain))
+    return Panel(result, summary, gain, tuple(histograms), _budget(result), _cost(result, summary, gain))
 
 
 def _cost(result: Result, summary: Summary, gain: Gain | None) -> str:

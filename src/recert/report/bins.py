@@ -6,6 +6,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from recert.figures.chart import tick_label
+
 MOST_TICKS = 6
 
 
@@ -24,18 +26,6 @@ class Bins:
         labels = self.names if self.counted else [tick_label(edge) for edge in self.edges]
         every = -(-len(labels) // MOST_TICKS)
         return list(zip(places, labels, strict=True))[::every]
-
-
-def tick_label(value: float) -> str:
-    """Short: 0.25, 10k, 2M.
-
-    >>> [tick_label(v) for v in (0, 0.25, 500, 10_000, 2_500_000)]
-    ['0', '0.25', '500', '10k', '2.5M']
-    """
-    for size, letter in ((1e6, "M"), (1e4, "k")):
-        if value >= size:
-            return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
-    return f"{value:g}"
 
 
 def _between(edges: list[float]) -> tuple[str, ...]:
