@@ -75,7 +75,7 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     if len(edges) < 6:  # a narrow range is shown evenly
         from matplotlib.ticker import MaxNLocator
 
-        even = MaxNLocator(12, integer=True).tick_values(low, high)
+        even = MaxNLocator(12, steps=[1, 2, 5, 10], integer=True).tick_values(low, high)
         edges = sorted({max(1.0, float(edge)) for edge in even})  # 0 is left to inputs that cost nothing
     return _with_zero(edges, bool((values == 0).any()))
 
