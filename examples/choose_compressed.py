@@ -2,7 +2,7 @@
 
 import recert
 from recert.approximations import approximate
-from recert.choosing.picture import text_picture
+from recert.choosing.summary_text import text_picture
 from recert.data import load_data
 from recert.models import load_model
 

@@ -57,7 +57,7 @@ ALLOWED = {
     },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "extras", "models"},
-    "figures": set(),
+    "figures": {"choosing"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
     "studies": {

@@ -358,7 +358,7 @@ def test_a_registered_proxy_that_needs_calibration_is_calibrated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On training data, so that other inputs and shards have the same proxy."""
-    from recert.approximations import register, registry
+    from recert.approximations import register_approximation, registry
 
     monkeypatch.setattr(registry, "_registered", {})
     calibrated_on: list[str] = []
@@ -369,7 +369,7 @@ def test_a_registered_proxy_that_needs_calibration_is_calibrated(
             model.fc2.bias += 0.01 * torch.arange(10)
         return model
 
-    register("shifted", shifted, needs_calibration=True)
+    register_approximation("shifted", shifted, needs_calibration=True)
     call = ["certify", *SMALL, "--samples", "200", "--store", str(tmp_path / "s"), "--proxy", "shifted"]
     run = recert(*call)
     assert run.returncode == 0, run.stderr

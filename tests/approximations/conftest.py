@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import recert
-from recert.approximations import Approximation, Calibration, approximate, register
+from recert.approximations import Approximation, Calibration, approximate, register_approximation
 
 CLASSES = 4
 NOISE = recert.Gaussian(0.5)
@@ -97,7 +97,7 @@ def halved(model: nn.Module, argument: str | None, context: object) -> nn.Module
     return model
 
 
-register("halved", halved)
+register_approximation("halved", halved)
 
 
 @pytest.fixture

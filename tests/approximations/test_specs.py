@@ -90,7 +90,7 @@ def test_registered_in_code() -> None:
             model.last.bias += float(argument or 1)
         return model
 
-    register("shift", shift)
+    register_approximation("shift", shift)
     assert available_approximations()["shift"] == "The last bias shifted."
     result = approximate(trained(), "shift:0.25", example_input=images(4, seed=3)[0])
     assert torch.equal(result.model.last.bias, trained().last.bias + 0.25)
@@ -106,12 +106,12 @@ def test_register_refuses() -> None:
         ("mine", None, "function"),
     ):
         with pytest.raises(ValueError, match=message):
-            register(name, build)  # type: ignore[arg-type]
+            register_approximation(name, build)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("clean_registry")
 def test_a_result_that_is_no_module_is_refused() -> None:
-    register("path", lambda model, argument, context: "model.onnx")  # type: ignore[arg-type,return-value]
+    register_approximation("path", lambda model, argument, context: "model.onnx")  # type: ignore[arg-type,return-value]
     with pytest.raises(recert.RecertError, match=r"expected path to return a torch\.nn\.Module, got str"):
         approximate(trained(), "path")
 
@@ -162,8 +162,8 @@ clipped.needs_calibration = True  # type: ignore[attr-defined]
 
 @pytest.mark.usefixtures("clean_registry")
 def test_a_registered_approximation_says_whether_it_needs_calibration() -> None:
-    register("clipped", clipped, needs_calibration=True)
-    register("tripled", tripled)
+    register_approximation("clipped", clipped, needs_calibration=True)
+    register_approximation("tripled", tripled)
     assert needs_calibration("clipped")
     assert needs_calibration("tripled+clipped")
     assert not needs_calibration("tripled")
@@ -184,8 +184,8 @@ def test_the_command_line_calibrates_what_needs_it() -> None:
             model.fc2.bias += 0.1 * torch.arange(10)
         return model
 
-    register("shifted", shifted, needs_calibration=True)
-    register("shifted-freely", shifted)
+    register_approximation("shifted", shifted, needs_calibration=True)
+    register_approximation("shifted-freely", shifted)
     network, data, noise = load_model("digits").model, load_data("digits", count=3), recert.Gaussian(0.5)
     for spec in ("shifted", "shifted-freely", "prune:0.1+shifted"):
         approximated(network, spec, "digits", data, noise, 5)
@@ -228,7 +228,7 @@ def test_dynamic_activation_scales_are_refused() -> None:
         quantised: nn.Module = torch.ao.quantization.quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
         return quantised
 
-    register("dynamic", dynamic)
+    register_approximation("dynamic", dynamic)
     with pytest.raises(
         recert.RecertError, match=r"dynamic makes a model .* depends on the other rows .* dynamic activation scales"
     ):
@@ -244,6 +244,6 @@ def test_dynamic_quantisation_of_convolutions_does_nothing_and_is_refused() -> N
         quantised: nn.Module = torch.ao.quantization.quantize_dynamic(model, {nn.Conv2d}, dtype=torch.qint8)
         return quantised
 
-    register("dynamic-convolutions", dynamic)
+    register_approximation("dynamic-convolutions", dynamic)
     with pytest.raises(recert.RecertError, match="dynamic-convolutions changed nothing"):
         approximate(trained(), "dynamic-convolutions")

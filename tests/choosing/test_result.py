@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from recert.choosing import Chosen, Entry, Status
-from recert.choosing.picture import pareto, text_picture
+from recert.choosing.summary_text import text_picture
 
 
 def entry(name: str, cost: float, predicted: float, certified: float | None, **options: Any) -> Entry:
@@ -62,11 +62,11 @@ def test_no_guarantee_without_a_winner() -> None:
 
 
 def test_the_pareto_edge_is_of_certified_values_where_there_are_any() -> None:
-    assert [e.name for e in pareto(CHOSEN)] == ["first", "second", "third"]
+    assert [e.name for e in CHOSEN.pareto] == ["first", "second", "third"]
     same_cost = replace(
         CHOSEN, entries=(entry("a", 1.0, 0.2, None), entry("b", 1.0, 0.3, None), entry("c", 2.0, 0.3, None))
     )
-    assert [e.name for e in pareto(same_cost)] == ["b"]
+    assert [e.name for e in same_cost.pareto] == ["b"]
 
 
 def test_the_picture_in_text() -> None:

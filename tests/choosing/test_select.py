@@ -13,8 +13,9 @@ from recert import Outcome
 from recert.approximations import approximate
 from recert.choosing import Status
 from recert.choosing.contest import most_finalists
-from recert.choosing.picture import draw, pareto, text_picture
+from recert.choosing.summary_text import text_picture
 from recert.data import load_data
+from recert.figures.choice import draw_choice
 from recert.models import load_model
 from recert.noise import Stream
 from recert.sampling.work import ProgressCallback, VoteChunk, Work
@@ -511,9 +512,9 @@ def test_inputs_that_are_left_out_say_why() -> None:
 def test_pictures(tmp_path: Path) -> None:
     candidates = {"impostor": copy_of_the_original(estimation=1 - ESTIMATION), "honest": copy_of_the_original()}
     chosen = recert.select(candidates, None, cached(), LABELS, cost={"impostor": 1.0, "honest": 2.0})
-    assert [entry.name for entry in pareto(chosen)] == ["impostor", "honest"]
+    assert [entry.name for entry in chosen.pareto] == ["impostor", "honest"]
     lines = text_picture(chosen).splitlines()
     assert lines[1].startswith("impostor")
     assert lines[2].count("#") == 1
-    draw(chosen, tmp_path / "picture.png")
+    draw_choice(chosen, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

@@ -8,8 +8,6 @@ import pytest
 
 from recert.figures import BASELINE, SERIES, new_figure, paper_style, save, series
 
-pytest.importorskip("matplotlib")
-
 
 def luminance(colour: str) -> float:
     """Relative luminance by the definition of WCAG 2."""

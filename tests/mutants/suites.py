@@ -24,9 +24,6 @@ class Suite:
         return node_id.startswith(self.tests) and not node_id.startswith(TOO_SLOW)
 
 
-NOT_MUTATED = ("choosing/picture.py draw:", "choosing/picture.py _point:", "choosing/picture.py _edge:")
-"""Beginnings of names of mutants: figures are looked at, not tested."""
-
 TOO_SLOW = (
     # seconds to minutes in pure Python
     "tests/bounds/test_joint.py::test_seeded_coverage_at_sizes_in_use",
@@ -159,8 +156,7 @@ def changes_in(suite: Suite) -> list[Change]:
     """All mutants of the suite's files."""
     every = (str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py")))
     files = [file for file in every if file.startswith(suite.mutated)]
-    found = [change for file in files for change in changes_of((PACKAGE / file).read_text(encoding="utf-8"), file)]
-    return [change for change in found if not change.key.startswith(NOT_MUTATED)]
+    return [change for file in files for change in changes_of((PACKAGE / file).read_text(encoding="utf-8"), file)]
 
 
 def paths_of_tests(suites: Sequence[Suite]) -> list[str]:

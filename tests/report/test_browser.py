@@ -100,8 +100,9 @@ def test_both_themes_are_readable_and_nothing_sticks_out(browser: Any, file: Pat
         sheet = opened.colour(".card", "backgroundColor")
         for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained"):  # fmt: skip
             assert contrast(opened.colour(selector, "color"), sheet) >= 4.5, selector
-        for selector in ("svg .line.s0", "svg .line.s1"):
+        for selector in ("#accuracy-curve-0 > path", "#accuracy-curve-1 > path"):
             assert contrast(opened.colour(selector, "stroke"), sheet) >= 3, selector
+        assert contrast(opened.colour("svg.chart text", "fill"), sheet) >= 4.5
         assert page.locator("#theme").get_attribute("aria-pressed") == str(scheme == "dark").lower()
         before = luminance(opened.colour("body", "backgroundColor"))
         page.locator("#theme").press("Enter")

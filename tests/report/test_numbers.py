@@ -16,7 +16,6 @@ from recert.report.bins import cost_bins, count_bins, share_bins
 from recert.report.gains import gain_over, gains
 from recert.report.input_table import down
 from recert.report.matching import add_data
-from recert.report.scales import Scale, even_ticks
 from recert.report.summary import summarise
 from recert.report.thumbnails import MOST, make_sprite
 from tests.report.conftest import MakeResult, images
@@ -75,19 +74,28 @@ def test_histograms_count_every_value() -> None:
         rng.integers(0, 700, 90),
         np.array([13]),
         rng.integers(95, 105, 50),
+        np.array([0, 1, 5]),
+        np.array([7, 7]),
         np.zeros(3),
     ):
         for bins in (count_bins(values), cost_bins(values)):
             assert np.histogram(values, bins.edges)[0].sum() == len(values)
             assert len(bins.names) == len(bins.edges) - 1
             assert (np.diff(bins.edges) > 0).all()
-    assert np.histogram([0.0, 0.5, 1.0], share_bins().edges)[0].sum() == 3
+    shares = np.array([0.0, 0.5, 1.0])
+    assert np.histogram(shares, share_bins(shares).edges)[0].sum() == 3
 
 
-def test_scales_and_rounding() -> None:
-    scale = Scale(1, 100, 0, 50, logarithmic=True)
-    assert [scale(v) for v in (1, 10, 100)] == [0, 25, 50]
-    assert even_ticks(0.12, 0.48) == [0.2, 0.3, 0.4]
+def test_a_narrow_range_of_costs_has_even_bars() -> None:
+    for low, high in ((95, 104), (60, 150), (1, 13), (4_000, 4_003)):
+        edges = cost_bins(np.array([0, low, high])).edges
+        assert edges[0] == 0 < edges[1] <= low < high <= edges[-1]
+        assert len(set(np.diff(edges[2:]).tolist())) == 1
+        assert 4 <= len(edges) <= 15
+    assert [place for place, _ in cost_bins(np.array([0, 30, 900])).ticks] == [0, 2, 4, 6]
+
+
+def test_radii_are_rounded_down() -> None:
     assert all(down(x) <= x < down(x) + 2e-4 for x in np.random.default_rng(0).random(1_000))
 
 

@@ -46,6 +46,10 @@ class Elements(HTMLParser):
                 self.ids.append(value or "")
             if name in ("aria-labelledby", "aria-describedby"):
                 self.references |= set((value or "").split())
+            if tag == "use" and name == "href":
+                self.references.add((value or "").removeprefix("#"))
+            if name == "clip-path":
+                self.references.add((value or "").removeprefix("url(#").removesuffix(")"))
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -86,8 +90,28 @@ def test_ids_are_unique_and_references_lead_somewhere(make_result: MakeResult) -
     page = Elements(
         render_page(align([make_result("a"), make_result("b", method="auto"), make_result("c", method="auto")]), RADII)
     )
+    assert any(name.startswith("accuracy-m") for name in page.references), "shapes of marks"
+    assert any(name.startswith("cost-p") for name in page.references), "clip paths"
     assert len(set(page.ids)) == len(page.ids)
     assert page.references <= set(page.ids)
+
+
+@pytest.mark.filterwarnings("error")
+def test_unusual_results_have_charts_too(make_result: MakeResult) -> None:
+    usual = make_result("usual")
+    c = usual.certificates
+    nothing = np.zeros(40)
+    unusual = {
+        "all are wrong": [replace(usual, labels=np.full(40, 11))],
+        "all abstained": [replace(usual, certificates=replace(c, radius=nothing, prediction=nothing - 1, top_lower=nothing))],
+        "one input": [make_result("one", 1)],
+        "nothing was spent": [make_result("a", passes=0), make_result("b", passes=0, method="scratch")],
+        "costs far apart": [make_result("a", passes=1), make_result("b", passes=10**9, method="scratch")],
+        "many": [make_result(f"m{i}", seed=i, method="auto") for i in range(10)],
+        "a name that is empty": [make_result(""), make_result("_b", method="auto")],
+    }  # fmt: skip
+    for name, results in unusual.items():
+        assert render_page(align(results), RADII).count("</desc>") >= 1 + (name != "all abstained"), name
 
 
 def test_a_page_without_labels_says_why_it_has_no_accuracies(make_result: MakeResult) -> None:
@@ -180,7 +204,7 @@ def test_reporting_does_not_load_torch(make_result: MakeResult, tmp_path: Path) 
     program = (
         "import sys; from recert.cli import app\n"
         "try: app(['report', sys.argv[1], '-o', sys.argv[2]])\n"
-        "except SystemExit as stop: sys.exit(stop.code or 'torch' in sys.modules or 'matplotlib' in sys.modules)"
+        "except SystemExit as stop: sys.exit(stop.code or 'torch' in sys.modules)"
     )
     arguments = [str(tmp_path / "r.parquet"), str(tmp_path / "r.html")]
     assert subprocess.run([sys.executable, "-c", program, *arguments]).returncode == 0
@@ -188,7 +212,6 @@ def test_reporting_does_not_load_torch(make_result: MakeResult, tmp_path: Path) 
 
 
 def test_every_chart_is_also_a_figure(make_result: MakeResult, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     results = align(
         [make_result("base"), make_result("int8", method="auto", alpha=0.001), make_result("s", method="scratch")]
     )

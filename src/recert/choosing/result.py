@@ -38,6 +38,11 @@ class Entry:
     race_passes: int
     final_passes: int
 
+    @property
+    def value(self) -> float:
+        """The metric: certified, or predicted if it was not certified."""
+        return self.predicted if self.certified is None else self.certified
+
 
 @dataclass(frozen=True, repr=False)
 class Chosen:
@@ -71,6 +76,15 @@ class Chosen:
     @property
     def finalists(self) -> int:
         return sum(entry.certified is not None for entry in self.entries)
+
+    @property
+    def pareto(self) -> list[Entry]:
+        """Entries that are better than every cheaper one, in order of cost; by certified values where there are any."""
+        best: list[Entry] = []
+        for entry in self.entries:
+            if not best or entry.value > best[-1].value:
+                best = [*(e for e in best if e.cost < entry.cost), entry]
+        return best
 
     @property
     def passes(self) -> int:

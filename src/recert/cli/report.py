@@ -28,7 +28,7 @@ def report(
     split: o.Split = "test",
     radii: o.Radii = "0.25,0.5,1.0",
     figures: Annotated[
-        Path | None, typer.Option(help="Write the charts here, too, as PDF, SVG and PNG (needs matplotlib).")
+        Path | None, typer.Option(help="Write the charts here, too, as PDF, SVG and PNG.")
     ] = None,
     debug: o.Debug = False,
 ) -> None:  # fmt: skip

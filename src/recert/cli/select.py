@@ -77,7 +77,7 @@ def select(
     if not specs:
         raise ValueError("expected at least one candidate, got none; for example --candidates int8,bf16,prune:0.2")
     import recert
-    from recert.choosing.picture import draw, text_picture
+    from recert.choosing.summary_text import text_picture
     from recert.cli.loading import load_inputs, load_network
     from recert.cli.progress import drawn_progress
 
@@ -100,7 +100,9 @@ def select(
         say(text_picture(chosen))
     _conclude(chosen)
     if picture is not None:
-        draw(chosen, picture)
+        from recert.figures.choice import draw_choice
+
+        draw_choice(chosen, picture)
         say(f"drew {picture}")
     if out is not None:
         _write(chosen, out, dataset)

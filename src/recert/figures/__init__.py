@@ -1,4 +1,4 @@
-"""Figures for papers: one style for every picture of this project, readable in greyscale. Needs matplotlib when used."""
+"""Every figure of this project, in one style that is readable in greyscale. Matplotlib is imported when one is drawn."""
 
 from recert.figures.style import BASELINE, SERIES, Series, new_figure, paper_style, save, series
 

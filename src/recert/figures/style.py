@@ -69,16 +69,16 @@ def series(number: int) -> Series:
 @contextmanager
 def paper_style() -> Iterator[None]:
     """Inside, matplotlib draws in this project's style; outside, everything is as it was."""
-    matplotlib = _matplotlib()
+    import matplotlib
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # a reader's own settings must not change a published figure
-        matplotlib.rcParams.update(_settings(matplotlib))
+        matplotlib.rcParams.update(_settings())
         yield
 
 
 def new_figure(panels: int = 1, *, width: float | None = None, height: float = 2.5) -> "tuple[Figure, list[Axes]]":
     """A figure with panels side by side, and its axes. No window, whatever backend is set."""
-    _matplotlib()
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width or _WIDTH * panels, height), layout="constrained")
@@ -87,17 +87,21 @@ def new_figure(panels: int = 1, *, width: float | None = None, height: float = 2
 
 def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list[Path]:
     """Write a figure as PDF, SVG and PNG; the same figure gives the same bytes, on any day."""
+    import matplotlib
+
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{form}" for form in FORMATS]
-    with _matplotlib().rc_context({"svg.hashsalt": name}):
+    with matplotlib.rc_context({"svg.hashsalt": name}):
         for path, form in zip(paths, FORMATS, strict=True):
             figure.savefig(path, format=form, metadata=_NO_DATES[form])
     return paths
 
 
-def _settings(matplotlib: Any) -> dict[str, Any]:
-    cycle = matplotlib.cycler(
+def _settings() -> Any:
+    from matplotlib.rcsetup import cycler
+
+    cycle = cycler(
         color=[s.colour for s in SERIES],
         linestyle=[s.keywords["linestyle"] for s in SERIES],
         marker=[s.marker for s in SERIES],
@@ -111,11 +115,3 @@ def _settings(matplotlib: Any) -> dict[str, Any]:
         "legend.frameon": False, "legend.handlelength": 3.4,  # long enough to show the dashes
         "savefig.dpi": 220, "pdf.fonttype": 42, "svg.fonttype": "path", "savefig.facecolor": "white",
     }  # fmt: skip
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("figures need matplotlib: pip install 'recert[plot]'") from None
-    return matplotlib

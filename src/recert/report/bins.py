@@ -1,13 +1,12 @@
 """Bins of histograms, with names for their bars and ticks under them. Pure."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from numpy.typing import NDArray
 
-from recert.report.scales import even_ticks, tick_label
+from recert.figures.chart import tick_label
 
 MOST_TICKS = 6
 
@@ -20,20 +19,21 @@ class Bins:
     names: tuple[str, ...]
     counted: bool = False
 
-    def ticks(self, x: Callable[[float], float]) -> tuple[tuple[float, str], ...]:
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
         """Places and labels on an axis where every bar is one unit wide."""
         places = [i + 0.5 for i in range(len(self.names))] if self.counted else list(range(len(self.edges)))
         labels = self.names if self.counted else [tick_label(edge) for edge in self.edges]
         every = -(-len(labels) // MOST_TICKS)
-        return tuple((x(place), label) for place, label in list(zip(places, labels, strict=True))[::every])
+        return list(zip(places, labels, strict=True))[::every]
 
 
 def _between(edges: list[float]) -> tuple[str, ...]:
     return tuple(f"{low:,g} to {high:,g}" for low, high in pairwise(edges))
 
 
-def share_bins() -> Bins:
-    """Twenty bars from 0 to 1."""
+def share_bins(_: NDArray[Any]) -> Bins:
+    """Twenty bars from 0 to 1, whatever the values."""
     edges = [i / 20 for i in range(21)]
     return Bins(tuple(edges), _between(edges))
 
@@ -63,6 +63,8 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     >>> import numpy as np
     >>> cost_bins(np.array([0, 30, 900])).edges
     (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+    >>> cost_bins(np.array([95, 98, 103])).edges
+    (95.0, 96.0, 97.0, 98.0, 99.0, 100.0, 101.0, 102.0, 103.0)
     """
     spent = values[values > 0]
     low, high = (float(spent.min()), float(spent.max())) if len(spent) else (1.0, 1.0)
@@ -71,9 +73,10 @@ def cost_bins(values: NDArray[Any]) -> Bins:
     last = next(i for i, edge in enumerate(ladder) if edge > high or (edge == high and i > first))
     edges = ladder[first : last + 1]
     if len(edges) < 6:  # a narrow range is shown evenly
-        steps = sorted({edges[0], *even_ticks(edges[0], edges[-1], 12), edges[-1]})
-        bars = [(start, end) for start, end in pairwise(steps) if end > low and start <= high]
-        edges = [bars[0][0], *(end for _, end in bars)]
+        from matplotlib.ticker import MaxNLocator
+
+        even = MaxNLocator(12, steps=[1, 2, 5, 10], integer=True).tick_values(low, high)
+        edges = sorted({max(1.0, float(edge)) for edge in even})  # 0 is left to inputs that cost nothing
     return _with_zero(edges, bool((values == 0).any()))
 
 

@@ -11,8 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from recert.certificates import Settings
-from recert.figures.style import SERIES
-from recert.report import charts, views
+from recert.figures.chart import Chart
+from recert.figures.inline_svg import inline_svg
+from recert.figures.style import BASELINE, SERIES
+from recert.report import figures
 from recert.report.gains import Gain, gains
 from recert.report.input_table import down, first_rows, packed_tables
 from recert.report.matching import Pictures
@@ -30,9 +32,8 @@ class Panel:
 
     result: Result
     summary: Summary
-    look: charts.Look
     gain: Gain | None
-    histograms: tuple[charts.Chart, ...]
+    histograms: tuple[Chart, ...]
     budget: str
     cost: str
 
@@ -44,8 +45,11 @@ class Panel:
 def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pictures | None = None) -> str:
     """The page of results about the same inputs (see `align`), as HTML."""
     saved = gains(results)
-    panels = [_panel(*parts, radii=radii) for parts in zip(results, views.looks(results), saved, strict=True)]
-    shown = views.drawn_curves(results)
+    shown, styles = figures.drawn_curves(results), figures.looks(results)
+    panels = [
+        _panel(result, gain, radii, figures.histogram_figures([result], [look]) if i in shown else [])
+        for i, (result, gain, look) in enumerate(zip(results, saved, styles, strict=True))
+    ]
     detailed = [results[i] for i in shown]
     classes = None if pictures is None else pictures.classes
     environment = _environment()
@@ -53,8 +57,9 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
     return environment.get_template("page.html").render(
         panels=panels,
         shown=[panels[i] for i in shown],
-        accuracy=views.accuracy_chart(results),
-        cost=views.cost_chart(results, saved) if len(results) > 1 else None,
+        accuracy=figures.accuracy_figure(results),
+        cost=figures.cost_figure(results),
+        arrows=any(gain is not None and gain.factor > 1 for gain in saved),
         curves=_curve_table(results),
         rows=first_rows(detailed[0], classes),
         outcomes=sorted({str(outcome) for result in detailed for outcome in result.certificates.outcome}),
@@ -62,7 +67,7 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
         thumb_style=_thumb_style(None if pictures is None else pictures.sprite),
         labelled=results[0].labels is not None,
         colours=[s.colour for s in SERIES],
-        geometry=charts,
+        baseline_colour=BASELINE.colour,
         version=__version__,
         data=packed_tables(detailed, classes),
         script=Markup(script),
@@ -96,15 +101,14 @@ def _environment() -> Environment:
     )
     environment.filters["percent"] = lambda share: f"{share:.1%}"
     environment.filters["whole"] = lambda number: f"{number:,.0f}"
+    environment.filters["svg"] = lambda chart, key: Markup(inline_svg(chart, key))
     environment.filters["down"] = lambda number: f"{down(number):.4f}"
     return environment
 
 
-def _panel(result: Result, look: charts.Look, gain: Gain | None, *, radii: Sequence[float]) -> Panel:
-    made = (views.bound_histogram(result), views.flip_histogram(result), views.cost_histogram(result))
-    histograms = tuple(chart for chart in made if chart is not None)
+def _panel(result: Result, gain: Gain | None, radii: Sequence[float], histograms: list[Chart]) -> Panel:
     summary = summarise(result, radii)
-    return Panel(result, summary, look, gain, histograms, _budget(result), _cost(result, summary, gain))
+    return Panel(result, summary, gain, tuple(histograms), _budget(result), _cost(result, summary, gain))
 
 
 def _cost(result: Result, summary: Summary, gain: Gain | None) -> str:
@@ -133,7 +137,6 @@ def _budget(result: Result) -> str:
 
 def _curve_table(results: Sequence[Result]) -> dict[str, Any]:
     """The certified accuracy of the chart in numbers, at ten radii."""
-    high = views.farthest_radius(results)
-    chosen = [results[i] for i in views.drawn_curves(results)]
-    shares = [views.AccuracyCurve.of(result, high).shares[:: views.GRID // 10] for result in chosen]
+    chosen = [results[i] for i in figures.drawn_curves(results)]
+    shares = [figures.accuracy_curve(result, results)[:: figures.GRID // 10] for result in chosen]
     return {"names": [result.name for result in chosen], "rows": list(zip(*shares, strict=True))}

@@ -1,0 +1,24 @@
+"""What `select` found as lines of text: certified values are claims, predicted ones are the race's guesses."""
+
+from recert.choosing.result import Chosen
+
+WIDTH = 40
+
+
+def text_picture(chosen: Chosen) -> str:
+    """One line per candidate, in order of cost: certified (#) or predicted (o) metric on a scale with the target (|)."""
+    values = [chosen.base, chosen.target, *(entry.value for entry in chosen.entries)]
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    edge = {entry.name for entry in chosen.pareto}
+    width = max(len(entry.name) for entry in chosen.entries)
+    lines = [
+        f"{chosen.metric} from {low:.3f} to {high:.3f}; | target, # certified, o predicted (no claim), * on the Pareto edge"
+    ]
+    for entry in chosen.entries:
+        cells = ["."] * WIDTH
+        cells[round((chosen.target - low) / span * (WIDTH - 1))] = "|"
+        cells[round((entry.value - low) / span * (WIDTH - 1))] = "o" if entry.certified is None else "#"
+        mark = "*" if entry.name in edge else " "
+        lines.append(f"{entry.name:{width}} {entry.cost:12,.6g} {mark} {''.join(cells)} {entry.value:.3f}")
+    return "\n".join(lines)

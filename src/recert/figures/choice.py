@@ -1,0 +1,92 @@
+"""What `select` found: the metric of every candidate against its cost."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from recert.choosing.result import Chosen, Entry, Status
+from recert.figures.chart import add_legend, shortened, tick_label
+from recert.figures.style import BASELINE, SERIES, new_figure, paper_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.transforms import Bbox
+
+_NAME_PLACES = tuple((x, y, side) for y in (4, -10, 13, -19, 22, -28) for x, side in ((5, "left"), (-5, "right")))
+"""Where a name may stand, in points from its mark, the best first."""
+
+
+def draw_choice(chosen: Chosen, path: str | os.PathLike[str]) -> None:
+    """Write the figure as .png, .svg or .pdf."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with paper_style():
+        choice_figure(chosen).savefig(path)
+
+
+def choice_figure(chosen: Chosen) -> "Figure":
+    """Certified values are claims; predicted ones, hollow and with their spread, are the guesses of the race."""
+    line: dict[str, Any] = {"color": "0.3", "linewidth": 1, "marker": ""}
+    with paper_style():
+        figure, (axes,) = new_figure(width=4.8, height=3.0)
+        axes.axhline(chosen.base, **line, linestyle="-", label="original, certified")
+        axes.axhline(chosen.target, **line, linestyle="--", label="target")
+        costs, values = zip(*((entry.cost, entry.value) for entry in chosen.pareto), strict=True)
+        step = line | {"color": "0.8", "linestyle": "-", "zorder": 0}
+        axes.step(costs, values, where="post", **step, label="Pareto edge")
+        for entry in chosen.entries:
+            _draw_entry(axes, entry)
+        axes.set(xlabel=f"cost ({chosen.cost_unit})", ylabel=chosen.metric)
+        axes.margins(0.1, 0.12)
+        axes.xaxis.set_major_formatter(tick_label)
+        handles, labels = axes.get_legend_handles_labels()
+        add_legend(figure, list(dict(zip(labels, handles, strict=True)).items()))  # each label once
+        _add_names(figure, axes, chosen)
+    return figure
+
+
+def _draw_entry(axes: "Axes", entry: Entry) -> None:
+    if entry.certified is None:
+        spread = [[entry.predicted - entry.predicted_low], [entry.predicted_high - entry.predicted]]
+        hollow = {"marker": "o", "markerfacecolor": "white", "markeredgewidth": 1, "color": BASELINE.colour}
+        look: dict[str, Any] = hollow | {"linestyle": "none", "linewidth": 1, "label": "predicted (no claim)"}
+        axes.errorbar(entry.cost, entry.predicted, yerr=spread, **look)
+    elif entry.status is Status.WINNER:
+        axes.plot(entry.cost, entry.certified, "D", color=SERIES[2].colour, markersize=5.5, label="winner, certified")
+    else:
+        label = "certified, below the target"
+        axes.plot(entry.cost, entry.certified, "s", color=SERIES[1].colour, markersize=5.5, label=label)
+
+
+def _add_names(figure: "Figure", axes: "Axes", chosen: Chosen) -> None:
+    """Beside each point its name, in the place where it covers fewest of the other names, lines and points."""
+    figure.draw_without_rendering()  # lays the figure out: places and sizes in pixels are known from here on
+    names: dict[tuple[float, float], list[str]] = {}
+    for entry in chosen.entries:
+        names.setdefault((entry.cost, entry.value), []).append(shortened(entry.name))
+    taken = _drawn(axes, chosen)
+    options: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "parse_math": False, "in_layout": False}
+    for point, same in names.items():
+        texts = [axes.annotate(", ".join(same), point, (x, y), ha=side, **options) for x, y, side in _NAME_PLACES]
+        best = min(texts, key=lambda text: _covered(text.get_window_extent(), axes, taken))
+        for text in texts:
+            if text is not best:
+                text.remove()
+        taken.append(best.get_window_extent())
+
+
+def _covered(box: "Bbox", axes: "Axes", taken: "list[Bbox]") -> tuple[bool, int]:
+    """How bad a place is: whether it sticks out of the axes, and how many things it covers."""
+    inside = axes.bbox.contains(box.x0, box.y0) and axes.bbox.contains(box.x1, box.y1)
+    return not inside, box.count_overlaps(taken)
+
+
+def _drawn(axes: "Axes", chosen: Chosen) -> "list[Bbox]":
+    """The two horizontal lines, points and spreads of predictions, in pixels."""
+    from matplotlib.transforms import Bbox
+
+    lines = [[(x, value) for x in axes.get_xlim()] for value in (chosen.base, chosen.target)]
+    for entry in chosen.entries:
+        ends = (entry.predicted_low, entry.predicted_high) if entry.certified is None else (entry.certified,) * 2
+        lines.append([(entry.cost, end) for end in ends])
+    return [Bbox(axes.transData.transform(line)).padded(2 * axes.figure.dpi / 72) for line in lines]
