@@ -16,7 +16,7 @@ from recert.approximations import (
     available_approximations,
     needs_calibration,
     parse,
-    register,
+    register_approximation,
     registry,
 )
 

@@ -8,7 +8,13 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from recert.approximations.registry import available_approximations, needs_calibration, parse, register_approximation, steps
+from recert.approximations.registry import (
+    available_approximations,
+    needs_calibration,
+    parse,
+    register_approximation,
+    steps,
+)
 
 if TYPE_CHECKING:
     from recert.approximations.approximation import Approximation as Approximation

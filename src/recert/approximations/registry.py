@@ -105,7 +105,9 @@ def available_approximations() -> dict[str, str]:
     return {kind.usage: kind.description for kind in _kinds().values()}
 
 
-def register_approximation(name: str, build: Build, *, description: str | None = None, needs_calibration: bool = False) -> None:
+def register_approximation(
+    name: str, build: Build, *, description: str | None = None, needs_calibration: bool = False
+) -> None:
     """Make `name` and `name:ARGUMENT` known as approximations in this process.
 
     `build(model, argument, context)` is given a private copy of the model, in eval mode, and returns the new one. With

@@ -1,7 +1,6 @@
 """recert certify, recert predict"""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,20 +15,26 @@ if TYPE_CHECKING:
     from torch import nn
 
     from recert.certificates import Certificates
+    from recert.data import Dataset
+    from recert.engines import Execution
+    from recert.noise import Noise
 
 BYTES_PER_VOTE = 0.25  # generous: measured parts take about 0.14 bytes per vote at ten classes
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example: recert certify --model digits --data digits --noise gaussian:0.5 --samples 10000")(
-        certify
+        o.with_groups(certify)
     )
-    app.command(epilog="Example: recert predict --model digits --data digits --noise gaussian:0.5")(predict)
+    app.command(epilog="Example: recert predict --model digits --data digits --noise gaussian:0.5")(
+        o.with_groups(predict)
+    )
 
 
 def certify(
-    model: o.Model,
-    data: o.Data,
+    *,
+    model: o.ModelOptions,
+    data: o.DataOptions,
     noise: o.Noise = "gaussian:0.5",
     samples: Annotated[int, typer.Option(help="Votes that bound, per input.")] = 100_000,
     selection_samples: Annotated[
@@ -54,163 +59,137 @@ def certify(
     proxy_transfer: Annotated[
         int | None, typer.Option(help="Votes of the model itself, per input; a tenth of --samples if not given.")
     ] = None,
-    split: o.Split = "test",
-    every: o.Every = 1,
-    count: o.Count = None,
     shard: o.Shard = None,
-    device: o.Device = "cpu",
-    precision: o.UsePrecision = None,
-    channels_last: o.ChannelsLast = True,
-    compile: o.Compile = False,
-    runtime: o.UseRuntime = o.Runtime.TORCH,
-    engine: o.UseEngine = o.Engine.LOCAL,
-    workers: o.Workers = None,
-    ray_address: o.RayAddress = None,
-    batch_size: o.BatchSize = None,
     radii: o.Radii = "0.25,0.5,1.0",
-    format: o.OutputFormat = o.Format.TABLE,
-    out: o.Out = None,
-    require: o.Require = None,
     allow_numerics: Annotated[
         bool, typer.Option(help="Continue a cache although device, batch size or versions differ.")
     ] = False,
-    trust: o.Trust = False,
     dry_run: o.DryRun = False,
+    run: o.ExecutionOptions,
+    result: o.ResultOptions,
     debug: o.Debug = False,
 ) -> None:
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
     at = o.parse_radii(radii)
-    check_forms(require)
-    check_output(out)
-    o.check_engine(engine, workers, ray_address)
+    check_forms(result.require)
+    check_output(result.out)
     if proxy is None and proxy_transfer is not None:
         raise ValueError("expected --proxy with --proxy-transfer, got none")
-    mine = parse_shard(shard)
-    import recert
-    from recert.approximations import needs_calibration
-    from recert.cli.loading import approximated, default_store, load_inputs, load_network, prepared
-    from recert.cli.progress import drawn_progress
-    from recert.engines import on_engine
-    from recert.noise import parse_noise
-
-    smoothing = parse_noise(noise)
-    network = load_network(model, device=o.home(engine, device), trust=trust)
-    dataset = load_inputs(data, split=split, every=every, count=count)
-    check_labels(require, dataset.labels)
-    store = store or default_store(model, noise)
-    if mine is not None:
-        dataset, store = mine.of(dataset), mine.store(store)
-    stand_in: str | nn.Module | None = proxy
-    if proxy is not None and engine is o.Engine.RAY:
+    if proxy is not None and run.engine is o.Engine.RAY:
         raise ValueError(
             "expected --engine local with --proxy, got ray; certify the proxy there, then run recert recertify"
         )
-    # A prepared model also takes a precision for a proxy, such as tf32, which is no approximation of the registry.
-    calibrated = proxy is not None and proxy not in list(o.Precision) and needs_calibration(proxy)
-    if proxy is not None and (runtime is o.Runtime.ONNXRUNTIME or calibrated):
-        # Calibrated on training data: the same proxy for other inputs and shards.
-        stand_in = approximated(network, proxy, data, dataset, smoothing, seed).model
-        stand_in._made_by = proxy  # type: ignore[assignment]
-    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
-    passes = len(dataset.inputs) * (samples + (selection_samples or 500))
+    mine = parse_shard(shard)
+    import recert
+    from recert.cli.loading import default_store
+    from recert.cli.progress import drawn_progress
+
+    smoothing = recert.parse_noise(noise)
+    network, dataset = model.load(run.home), data.load()
+    check_labels(result.require, dataset.labels)
+    store = store or default_store(model.model, noise)
+    if mine is not None:
+        dataset, store = mine.of(dataset), mine.store(store)
     if dry_run:
-        _say_cost(network, dataset.inputs, smoothing, passes, batch_size, store)
+        passes = len(dataset.inputs) * (samples + (selection_samples or 500))
+        _say_cost(network, dataset.inputs, smoothing, passes, run.execution(), store)
         return
-    before = recert.Cache.manifest_at(store)
+    asked: dict[str, Any] = {
+        "noise": smoothing, "samples": samples, "selection_samples": selection_samples, "alpha": alpha, "seed": seed,
+        "certificate": certificate.value, "store": store,
+    }  # fmt: skip
     try:
-        with drawn_progress() as progress, on_engine(
-            engine.value, network, dataset.inputs, noise=smoothing, seed=seed, device=device,
-            batch_size=batch_size or (before.batch_size if before else None), workers=workers, address=ray_address, allow_numerics=allow_numerics,
-        ) as source:  # fmt: skip
-            certified = recert.certify(
-                source, dataset.inputs, noise=smoothing, samples=samples, selection_samples=selection_samples, alpha=alpha,
-                seed=seed, certificate=certificate.value, store=store, allow_numerics=allow_numerics, batch_size=batch_size,
-                proxy=stand_in, proxy_transfer=proxy_transfer, progress=progress,
-            )  # fmt: skip
+        with drawn_progress() as progress:
+            execution = run.execution(progress, allow_numerics=allow_numerics)
+            if proxy is None:
+                cache = recert.certify(network, dataset.inputs, execution=execution, **asked)
+                certificates = cache.certificates
+            else:
+                by_proxy = recert.certify_by_proxy(
+                    network, dataset.inputs, proxy=_proxy(network, proxy, run.runtime, data.data, dataset, smoothing, seed),
+                    transfer=proxy_transfer, execution=execution, **asked,
+                )  # fmt: skip
+                cache, certificates = by_proxy.cache, by_proxy.certificates
     except KeyboardInterrupt:
         say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
         raise typer.Exit(130) from None
-    cache = certified if isinstance(certified, recert.Cache) else certified.cache
-    cache.remember_names(model=plain_name(f"{proxy} of {model}" if proxy else model), data=plain_name(data))
-    result = certified.certificates
-    show([summary(model, result, dataset.labels, at)], format)
+    named = f"{proxy} of {model.model}" if proxy else model.model
+    cache.remember_names(model=plain_name(named), data=plain_name(data.data))
+    show([summary(model.model, certificates, dataset.labels, at)], result.format)
     say(
-        f"{result.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
+        f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
         f"re-certify a changed model with: recert recertify --store {store} ..."
     )
-    finish(result, dataset.labels, dataset.indices, out, require)
+    finish(certificates, dataset.labels, dataset.indices, result)
+
+
+def _proxy(
+    network: "nn.Module", proxy: str, runtime: o.Runtime, data: str, dataset: "Dataset", noise: "Noise", seed: int
+) -> "str | nn.Module":
+    """The proxy by its name, or made here if it needs calibration: on training data, so that it is the same for all shards."""
+    from recert.approximations import needs_calibration
+    from recert.cli.loading import approximated
+
+    # A prepared model also takes a precision for a proxy, such as tf32, which is no approximation of the registry.
+    calibrated = proxy not in list(o.Precision) and needs_calibration(proxy)
+    if runtime is not o.Runtime.ONNXRUNTIME and not calibrated:
+        return proxy
+    made = approximated(network, proxy, data, dataset, noise, seed).model
+    made._made_by = proxy  # type: ignore[assignment]
+    return made
 
 
 def predict(
-    model: o.Model,
-    data: o.Data,
+    *,
+    model: o.ModelOptions,
+    data: o.DataOptions,
     noise: o.Noise = "gaussian:0.5",
     samples: Annotated[int, typer.Option(help="Votes per input.")] = 1_000,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
-    split: o.Split = "test",
-    every: o.Every = 1,
-    count: o.Count = None,
-    device: o.Device = "cpu",
-    precision: o.UsePrecision = None,
-    channels_last: o.ChannelsLast = True,
-    compile: o.Compile = False,
-    runtime: o.UseRuntime = o.Runtime.TORCH,
-    engine: o.UseEngine = o.Engine.LOCAL,
-    workers: o.Workers = None,
-    ray_address: o.RayAddress = None,
-    batch_size: o.BatchSize = None,
-    format: o.OutputFormat = o.Format.TABLE,
-    out: o.Out = None,
-    require: o.Require = None,
-    trust: o.Trust = False,
+    run: o.ExecutionOptions,
+    result: o.ResultOptions,
     debug: o.Debug = False,
 ) -> None:
     """Predict with the smoothed model, or abstain; no radius. The predictions go to --out."""
-    check_forms(require, predictions=True)
-    check_output(out)
-    o.check_engine(engine, workers, ray_address)
+    check_forms(result.require, predictions=True)
+    check_output(result.out)
     import recert
-    from recert.cli.loading import load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
-    from recert.engines import on_engine
-    from recert.noise import parse_noise
 
-    network = load_network(model, device=o.home(engine, device), trust=trust)
-    dataset = load_inputs(data, split=split, every=every, count=count)
-    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
-    with drawn_progress() as progress, on_engine(
-        engine.value, network, dataset.inputs, noise=parse_noise(noise), seed=seed, batch_size=batch_size, device=device,
-        workers=workers, address=ray_address,
-    ) as source:  # fmt: skip
-        result = recert.predict(
-            source, dataset.inputs, noise=parse_noise(noise), samples=samples, alpha=alpha, seed=seed, batch_size=batch_size, progress=progress
+    network, dataset = model.load(run.home), data.load()
+    with drawn_progress() as progress:
+        predicted = recert.predict(
+            network, dataset.inputs, noise=recert.parse_noise(noise), samples=samples, alpha=alpha, seed=seed,
+            execution=run.execution(progress),
         )  # fmt: skip
-    row = {"model": model, "abstained": result.abstention_rate, "passes per input": result.mean_forward_passes}
+    row = {
+        "model": model.model,
+        "abstained": predicted.abstention_rate,
+        "passes per input": predicted.mean_forward_passes,
+    }
     if dataset.labels is not None:
-        row["smoothed accuracy"] = result.smoothed_accuracy(dataset.labels)
-    show([row], format)
-    say(result.guarantee)
-    finish(result, dataset.labels, dataset.indices, out, require)
+        row["smoothed accuracy"] = predicted.smoothed_accuracy(dataset.labels)
+    show([row], result.format)
+    say(predicted.guarantee)
+    finish(predicted, dataset.labels, dataset.indices, result)
 
 
 def finish(
-    result: "Certificates",
+    certificates: "Certificates",
     labels: "NDArray[np.int64] | None",
     indices: "NDArray[np.int64]",
-    out: Path | None,
-    require: list[str] | None,
+    wanted: o.ResultOptions,
 ) -> None:
     """Write the rows if asked to, and leave with 3 if a requirement is not met."""
-    if result.nobody.sum():
-        say(
-            f"[yellow]warning:[/yellow] {result.nobody.sum()} samples had logits that were not finite; they voted for nobody"
-        )
-    if out is not None:
-        write(result, out, labels, indices)
+    invalid = certificates.nobody.sum()
+    if invalid:
+        say(f"[yellow]warning:[/yellow] {invalid} samples had logits that were not finite; they voted for nobody")
+    if wanted.out is not None:
+        write(certificates, wanted.out, labels, indices)
     failed = False
-    for requirement in require or ():
-        holds, value = met(requirement, result, labels)
+    for requirement in wanted.require or ():
+        holds, value = met(requirement, certificates, labels)
         say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
         failed |= not holds
     if failed:
@@ -218,16 +197,16 @@ def finish(
 
 
 def _say_cost(
-    network: object, inputs: "NDArray[np.float32]", noise: object, passes: int, batch_size: int | None, store: str
+    network: "nn.Module", inputs: "NDArray[np.float32]", noise: "Noise", passes: int, execution: "Execution", store: str
 ) -> None:
     """Forward passes, time and disk, from two timed batches."""
     import time
 
-    from recert.noise import Noise, Stream
+    from recert.noise import Stream
     from recert.sampling import Sampler, Work, collect
 
-    assert isinstance(noise, Noise)
-    sampler = Sampler(network, inputs[:1], noise=noise, seed=0, batch_size=batch_size)  # type: ignore[arg-type]
+    prepared = execution.prepared(network, inputs)
+    sampler = Sampler(prepared, inputs[:1], noise=noise, seed=0, batch_size=execution.batch_size)
     tried = 2 * sampler.batch_size
     started = time.perf_counter()
     collect(sampler, [Work(0, Stream.CALIBRATION, range(tried))], "timing")

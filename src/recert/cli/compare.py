@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     app.command(
         epilog="Example: recert compare --store runs/digits-gaussian-0.5 --model digits --approximation int8 --data digits"
-    )(compare)
+    )(o.with_groups(compare))
 
 
 def compare(
-    model: o.Model,
-    data: o.Data,
+    *,
+    model: o.ModelOptions,
+    data: o.DataOptions,
     store: o.Store,
     approximation: Annotated[
         str | None,
@@ -37,21 +38,15 @@ def compare(
     alpha: Annotated[
         float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
     ] = None,
-    split: o.Split = "test",
-    every: o.Every = 1,
-    count: o.Count = None,
-    device: o.Device = "cpu",
-    batch_size: o.BatchSize = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
-    trust: o.Trust = False,
+    run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Sweep budgets: re-certification against certifying from scratch, at equal average certified radius."""
     at = o.parse_radii(radii)
     import recert
-    from recert import comparison
-    from recert.cli.loading import approximated, load_inputs, load_network
+    from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
     from recert.recertification import available_methods
 
@@ -64,18 +59,17 @@ def compare(
         2 * known.alpha * known.family if alpha is None else alpha, sides=2
     )
     sweep, baseline_sweep = (parse_budgets(text, known.samples, least) for text in (budgets, baseline_budgets))
-    network = load_network(model, device=device, trust=trust)
-    dataset = load_inputs(data, split=split, every=every, count=count)
+    network, dataset = model.load(run.home), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
     if approximation is not None:
-        changed = approximated(network, approximation, data, dataset, cache.manifest.noise, cache.manifest.seed)
+        changed = approximated(network, approximation, data.data, dataset, known.noise, known.seed)
         network = changed.model
         say(changed.description)
     with drawn_progress() as progress:
-        compared = comparison.compare(
+        compared = recert.compare(
             network, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
-            methods=methods.split(","), alpha=alpha, batch_size=batch_size, progress=progress,
+            methods=methods.split(","), alpha=alpha, execution=run.execution(progress),
         )  # fmt: skip
     rows = []
     for curve in compared.curves:
@@ -89,7 +83,7 @@ def compare(
                     "seconds": seconds * len(result),
                 }
             )
-    show(rows, format, title=f"{model}, {approximation or 'as it is'}, {store}")
+    show(rows, format, title=f"{model.model}, {approximation or 'as it is'}, {store}")
     if format is o.Format.TABLE:
         show(
             speedup_rows(compared),

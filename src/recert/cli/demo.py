@@ -35,7 +35,6 @@ def demo(
 ) -> None:
     """Certify a small network, change it in five ways, re-certify each, and show what was gained (about a minute)."""
     import recert
-    from recert import comparison
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
     from recert.cli.report import write_report
@@ -62,7 +61,7 @@ def demo(
     for spec in CHANGES:
         changed = approximated(network, spec, "digits", data, noise, seed=0)
         with drawn_progress() as progress:
-            compared = comparison.compare(
+            compared = recert.compare(
                 changed.model, data.inputs, cache, data.labels, methods=[METHOD], progress=progress,
                 budgets=[round(BUDGET * samples)],
                 baseline_budgets=[round(share * samples) for share in BASELINE_BUDGETS],

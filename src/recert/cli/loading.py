@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 from recert.cli.output import say
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import nn
 
     from recert.approximations import Approximation
@@ -27,31 +25,6 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
     if loaded.note:
         say(f"{spec}: {loaded.note}")
     return loaded.model.to(place)
-
-
-def prepared(
-    network: "nn.Module",
-    inputs: "NDArray[np.float32]",
-    precision: str | None,
-    channels_last: bool,
-    compiled: bool,
-    runtime: str,
-) -> "nn.Module":
-    """The network as it is to be run; as it is if nothing was chosen."""
-    from recert.models.inference import prepare
-
-    if runtime == "onnxruntime":
-        from recert.models.onnx_export import to_onnxruntime
-
-        if precision not in (None, "fp32") or compiled:
-            raise ValueError(
-                "expected no --compile and no --precision but fp32 with --runtime onnxruntime; it decides these"
-            )
-        return to_onnxruntime(network, inputs[:2])
-    if precision is None and channels_last and not compiled:
-        return network
-    chosen = None if precision is None else str(precision)
-    return prepare(network, precision=chosen, channels_last=channels_last, compile=compiled)
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":

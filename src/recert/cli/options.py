@@ -1,10 +1,26 @@
-"""Options that commands share: one noun each, the same everywhere."""
+"""Options that commands share: one noun each, the same everywhere, in groups where several commands take all of them.
 
+A group is a dataclass whose fields are options. A command takes a parameter of its type, and `with_groups` makes the options of
+the group options of the command.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from recert.data import Dataset
+    from recert.engines import Execution
+    from recert.sampling import ProgressCallback
 
 
 class Format(StrEnum):
@@ -89,15 +105,112 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost,
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-def check_engine(engine: Engine, workers: int | None, address: str | None) -> None:
-    """Refuse options of an engine that is not used."""
-    if engine is Engine.LOCAL and (workers is not None or address is not None):
-        raise ValueError("expected --engine ray with --workers or --ray-address, got local; add it, or leave them out")
+@dataclass(frozen=True)
+class ModelOptions:
+    """Model"""
+
+    model: Model
+    trust: Trust = False
+
+    def load(self, device: str) -> "nn.Module":
+        from recert.cli.loading import load_network
+
+        return load_network(self.model, device=device, trust=self.trust)
 
 
-def home(engine: Engine, device: str) -> str:
-    """Where the command itself holds the network. Workers of a cluster move it to their devices."""
-    return "cpu" if engine is Engine.RAY else device
+@dataclass(frozen=True)
+class DataOptions:
+    """Inputs"""
+
+    data: Data
+    split: Split = "test"
+    every: Every = 1
+    count: Count = None
+
+    def load(self) -> "Dataset":
+        from recert.cli.loading import load_inputs
+
+        return load_inputs(self.data, split=self.split, every=self.every, count=self.count)
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """How and where the model is run"""
+
+    device: Device = "cpu"
+    precision: UsePrecision = None
+    channels_last: ChannelsLast = True
+    compile: Compile = False
+    runtime: UseRuntime = Runtime.TORCH
+    engine: UseEngine = Engine.LOCAL
+    workers: Workers = None
+    ray_address: RayAddress = None
+    batch_size: BatchSize = None
+
+    def __post_init__(self) -> None:
+        if self.engine is Engine.LOCAL and (self.workers is not None or self.ray_address is not None):
+            raise ValueError(
+                "expected --engine ray with --workers or --ray-address, got local; add it, or leave them out"
+            )
+        if self.runtime is Runtime.ONNXRUNTIME and (self.precision not in (None, Precision.FP32) or self.compile):
+            raise ValueError(
+                "expected no --compile and no --precision but fp32 with --runtime onnxruntime; it decides these"
+            )
+
+    @property
+    def home(self) -> str:
+        """Where the command itself holds the network. Workers of a cluster move it to their devices."""
+        return "cpu" if self.engine is Engine.RAY else self.device
+
+    def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
+        """The value that all verbs take. In this process the network is on its device already, and what stays on the CPU may."""
+        from recert.engines import Execution
+
+        return Execution(
+            device=self.device if self.engine is Engine.RAY else None,
+            precision=None if self.precision is None else self.precision.value,
+            compile=self.compile, channels_last=self.channels_last, runtime=self.runtime.value, batch_size=self.batch_size,
+            engine=self.engine.value, workers=self.workers, ray_address=self.ray_address, allow_numerics=allow_numerics,
+            progress=progress,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ResultOptions:
+    """What becomes of the result"""
+
+    format: OutputFormat = Format.TABLE
+    out: Out = None
+    require: Require = None
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    """The options of a group, which stand together in the help under the group's docstring."""
+    options = []
+    for parameter in inspect.signature(group).parameters.values():
+        kind, option = get_args(parameter.annotation)
+        option = copy.copy(option)
+        option.rich_help_panel = inspect.getdoc(group)
+        options.append(parameter.replace(annotation=Annotated[kind, option], kind=inspect.Parameter.KEYWORD_ONLY))
+    return options
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of its groups in place of the groups themselves."""
+    parameters = inspect.signature(command).parameters
+    groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
+
+    @wraps(command)
+    def expanded(**given: Any) -> None:
+        made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        command(**given, **made)
+
+    flat: list[inspect.Parameter] = []
+    for name, parameter in parameters.items():
+        flat += _options_of(groups[name]) if name in groups else [parameter]
+    expanded.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]  # this and the next are what typer reads
+    expanded.__annotations__ = {each.name: each.annotation for each in flat}
+    return expanded
 
 
 def parse_radii(text: str) -> list[float]:

@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from recert.cache import Cache
     from recert.choosing import Chosen
     from recert.data import Dataset
+    from recert.sampling.network import Model
 
 
 def add_to(app: typer.Typer) -> None:
     app.command(
         epilog="Example: recert select --store runs/digits-gaussian-0.5 --model digits --data digits --metric accuracy:0.5 --tolerance 0.02 "
         "--candidates int8,bf16,prune:0.3,prune:0.6"
-    )(select)
+    )(o.with_groups(select))
 
 
 def select(
-    model: o.Model,
-    data: o.Data,
+    *,
+    model: o.ModelOptions,
+    data: o.DataOptions,
     store: o.Store,
     candidates: Annotated[
         list[str],
@@ -54,11 +56,6 @@ def select(
     family: Annotated[
         str | None, typer.Option(help="bonferroni: all certificates of the winner hold together.")
     ] = None,
-    split: o.Split = "test",
-    every: o.Every = 1,
-    count: o.Count = None,
-    device: o.Device = "cpu",
-    batch_size: o.BatchSize = None,
     format: o.OutputFormat = o.Format.TABLE,
     out: Annotated[
         Path | None,
@@ -69,7 +66,7 @@ def select(
         ),
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw metric against cost here: .png, .svg or .pdf.")] = None,
-    trust: o.Trust = False,
+    run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Find the cheapest candidate that is certified nearly as well as the original. Exit code 3 if there is none."""
@@ -78,25 +75,26 @@ def select(
         raise ValueError("expected at least one candidate, got none; for example --candidates int8,bf16,prune:0.2")
     import recert
     from recert.choosing.summary_text import text_picture
-    from recert.cli.loading import load_inputs, load_network
     from recert.cli.progress import drawn_progress
 
-    cache = recert.Cache.open(store)
-    dataset = load_inputs(data, split=split, every=every, count=count)
+    cache, dataset = recert.Cache.open(store), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to score candidates, got none")
-    network = load_network(model, device=device, trust=trust)
-    _check_original(cache, network)
-    models = {spec: _candidate(spec, network, cache, data, dataset, device, trust) for spec in dict.fromkeys(specs)}
+    network = model.load(run.home)
+    _check_original(cache, run.execution().prepared(network, dataset.inputs))
+    models = {
+        spec: _candidate(spec, network, cache, data.data, dataset, run.home, model.trust)
+        for spec in dict.fromkeys(specs)
+    }
     with drawn_progress() as progress:
         chosen = recert.select(
             models, dataset.inputs, cache, dataset.labels, metric=metric, tolerance=tolerance, cost=cost, samples=samples,
-            alpha=alpha, family=family, batch_size=batch_size, progress=progress,
+            alpha=alpha, family=family, execution=run.execution(progress),
         )  # fmt: skip
     if format is o.Format.JSON:
         print(json.dumps(chosen.to_dict(), indent=1))
     else:
-        show(_rows(chosen), format, title=f"{model}: {metric} at least {chosen.target:.4f}, in order of cost")
+        show(_rows(chosen), format, title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost")
         say(text_picture(chosen))
     _conclude(chosen)
     if picture is not None:
@@ -110,7 +108,7 @@ def select(
         raise typer.Exit(3)
 
 
-def _check_original(cache: "Cache", network: "nn.Module") -> None:
+def _check_original(cache: "Cache", network: "Model") -> None:
     """Refuse a store of another model: its certificates would be compared with those of candidates that are not its own."""
     from dataclasses import replace
 

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: recert cache audit runs/digits-gaussian-0.5 --model digits --data digits")(audit)
+    app.command(epilog="Example: recert cache audit runs/digits-gaussian-0.5 --model digits --data digits")(
+        o.with_groups(audit)
+    )
 
 
 def audit(
+    *,
     store: Where,
-    model: o.Model,
-    data: o.Data,
+    model: o.ModelOptions,
+    data: o.DataOptions,
     samples: Annotated[
         int | None, typer.Option(help="Votes to replay per input; if not given, as many as it takes to decide.")
     ] = None,
@@ -36,34 +39,23 @@ def audit(
         float, typer.Option(help="Say genuine only if more wrong votes than this share are excluded.")
     ] = 0.01,
     alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
-    split: o.Split = "test",
-    every: o.Every = 1,
-    count: o.Count = None,
-    device: o.Device = "cpu",
-    precision: o.UsePrecision = None,
-    channels_last: o.ChannelsLast = True,
-    compile: o.Compile = False,
-    runtime: o.UseRuntime = o.Runtime.TORCH,
-    batch_size: o.BatchSize = None,
     format: o.OutputFormat = o.Format.TABLE,
-    trust: o.Trust = False,
+    run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Replay a random sample of a cache's votes: genuine (exit code 0), not genuine or not decided (3)."""
     import recert
     from recert.auditing import Verdict
     from recert.auditing.result import LIMITS
-    from recert.cli.loading import load_inputs, load_network, prepared
     from recert.cli.progress import drawn_progress
 
     cache = recert.Cache.open(store)
-    dataset = _cached(load_inputs(data, split=split, every=every, count=count), cache)
-    network = load_network(model, device=device, trust=trust)
-    network = prepared(network, dataset.inputs, precision, channels_last, compile, runtime)
+    dataset = _cached(data.load(), cache)
+    network = model.load(run.home)
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
-            batch_size=batch_size, progress=progress,
+            execution=run.execution(progress),
         )  # fmt: skip
     facts = _facts(found, dataset)
     if format is o.Format.TABLE:
