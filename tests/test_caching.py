@@ -215,6 +215,7 @@ def test_an_interrupted_draw_keeps_what_it_drew(tmp_path: Path) -> None:
     source = CachingSource(first, store=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         collect(source, works, "test")
+    assert Cache.open(tmp_path).totals(Stream.ESTIMATION) == (len(first.drawn), 0.5 * len(first.drawn))
     source.close()
     second = Drawing()
     with CachingSource(second, store=tmp_path) as again:
@@ -289,6 +290,9 @@ NEEDS_ALL: dict[str, Callable[[Path, Cache], object]] = {
     "counts": lambda store, cache: cache.counts(Stream.ESTIMATION),
     "votes": lambda store, cache: cache.votes(cache.digests[0]),
     "recertify": lambda store, cache: recert.recertify(network(1), inputs(), store, samples=100),
+    "recertify without a plan": lambda store, cache: recert.recertify(
+        network(1), inputs(), store, samples=100, method="irs"
+    ),
     "audit": lambda store, cache: recert.audit(network(), inputs(), store),
     "select": lambda store, cache: recert.select({"a": network(1)}, inputs(), store, [0] * 6),
 }
@@ -322,20 +326,35 @@ def test_certify_makes_scattered_votes_complete(tmp_path: Path) -> None:
         assert [opened.votes(d).tolist() for d in memory.digests] == [memory.votes(d).tolist() for d in memory.digests]
 
 
-def test_many_scattered_votes_make_few_parts_and_rows(tmp_path: Path) -> None:
+def test_many_scattered_votes_make_few_parts(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    with CachingSource(Drawing(), store=tmp_path) as source:
-        for _ in range(5):
-            works = [
-                Work(i, s, np.sort(rng.choice(SAMPLES, 200, replace=False))) for i in range(INPUTS) for s in STREAMS
-            ]
+    inner = StoredVotes(rng.integers(0, CLASSES, (60, SAMPLES)))
+    inner.noise, inner.seed = NOISE, 1
+    with CachingSource(inner, store=tmp_path) as source:
+        for _ in range(3):
+            works = [Work(i, Stream.ESTIMATION, np.sort(rng.choice(SAMPLES, 200, replace=False))) for i in range(60)]
             collect(source, works, "test")
     cache = Cache.open(tmp_path)
     (name,) = cache.part_names()
     data, rows = cache.part(name)
-    assert len(rows) == 5 * INPUTS * len(STREAMS)
-    assert len(data) < 40_000
+    assert len(rows) == 3 * 60
+    assert len(data) < 0.8 * source.forward_passes + 2 * SAMPLES * 180 / 8  # a null costs about a bit
     assert all(row.known is not None for row in rows)
+
+
+def test_votes_that_are_handed_out_are_the_caller_s(tmp_path: Path) -> None:
+    source = CachingSource(Drawing())
+    for work in (Work(0, Stream.FRESH, range(30)), Work(0, Stream.FRESH, np.arange(0, 30, 7))):
+        (chunk,) = source.draw([work], "test", None)
+        chunk.votes[:] = 77
+    same(source, [Work(0, Stream.FRESH, range(30))])
+
+
+def test_fresh_votes_are_no_part_of_what_certificates_took(tmp_path: Path) -> None:
+    before = make(tmp_path).certificates.seconds
+    with CachingSource(Sampler(network(), inputs(), noise=NOISE, seed=1, batch_size=32), store=tmp_path) as source:
+        collect(source, [Work(i, Stream.FRESH, range(500)) for i in range(6)], "test")
+    assert Cache.open(tmp_path).certificates.seconds.tolist() == before.tolist()
 
 
 PROGRAM = """
