@@ -18,6 +18,7 @@ from recert import Cache, Gaussian, StoredVotes
 from recert.cache import merge, writer
 from recert.caching import CachingSource
 from recert.errors import ContextMismatch, IncompleteCache, MissingVotes, StoreBusy, UnknownInputs
+from recert.models.identity import ModelIdentity
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, Sampler, VoteChunk, VoteSource, Work, collect
 from tests.cache.stores import inputs, make, network
@@ -165,7 +166,7 @@ def test_seconds_are_those_of_the_first_draw_shared_out_evenly(tmp_path: Path) -
 
 
 REFUSED: dict[str, dict[str, object]] = {
-    "model weights": {"identity": recert.models.identity.ModelIdentity("other", Drawing().identity.structure)},
+    "model weights": {"identity": ModelIdentity("other", Drawing().identity.structure)},
     "noise": {"noise": Gaussian(0.25)},
     "seed": {"seed": 2},
     "classes": {"classes": CLASSES + 1},
@@ -201,6 +202,9 @@ def test_numerics_are_mixed_on_request_and_recorded(tmp_path: Path) -> None:
 def test_votes_of_no_known_noise_and_of_other_streams_are_not_stored(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a source that knows its noise and seed"):
         CachingSource(StoredVotes(np.zeros((1, 5), int)), store=tmp_path)
+    unnamed = Drawing(identity=ModelIdentity("callable", "unnamed"))
+    with pytest.raises(ValueError, match="expected a model with a name"):
+        CachingSource(unnamed, store=tmp_path)
     with pytest.raises(ValueError, match="a source of votes, a store of them, or both"):
         CachingSource(None)
     with CachingSource(Drawing(), store=tmp_path) as source, pytest.raises(ValueError, match="got calibration"):
@@ -340,6 +344,15 @@ def test_many_scattered_votes_make_few_parts(tmp_path: Path) -> None:
     assert len(rows) == 3 * 60
     assert len(data) < 0.8 * source.forward_passes + 2 * SAMPLES * 180 / 8  # a null costs about a bit
     assert all(row.known is not None for row in rows)
+
+
+def test_ranges_with_steps(tmp_path: Path) -> None:
+    works = [Work(0, Stream.FRESH, range(5, 50, 3)), Work(1, Stream.FRESH, range(0, 9, 2))]
+    inner = Drawing()
+    with CachingSource(inner, store=tmp_path) as source:
+        same(source, works)
+    assert [sample for _, _, sample in inner.drawn] == [*range(5, 50, 3), *range(0, 9, 2)]
+    same(CachingSource.from_store(tmp_path), works)
 
 
 def test_votes_that_are_handed_out_are_the_caller_s(tmp_path: Path) -> None:
