@@ -18,6 +18,7 @@ from recert import Cache, Gaussian, StoredVotes
 from recert.cache import merge, writer
 from recert.caching import CachingSource
 from recert.errors import ContextMismatch, IncompleteCache, MissingVotes, StoreBusy, UnknownInputs
+from recert.models.identity import ModelIdentity
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, Sampler, VoteChunk, VoteSource, Work, collect
 from tests.cache.stores import inputs, make, network
@@ -165,7 +166,7 @@ def test_seconds_are_those_of_the_first_draw_shared_out_evenly(tmp_path: Path) -
 
 
 REFUSED: dict[str, dict[str, object]] = {
-    "model weights": {"identity": recert.models.identity.ModelIdentity("other", Drawing().identity.structure)},
+    "model weights": {"identity": ModelIdentity("other", Drawing().identity.structure)},
     "noise": {"noise": Gaussian(0.25)},
     "seed": {"seed": 2},
     "classes": {"classes": CLASSES + 1},
@@ -201,6 +202,9 @@ def test_numerics_are_mixed_on_request_and_recorded(tmp_path: Path) -> None:
 def test_votes_of_no_known_noise_and_of_other_streams_are_not_stored(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a source that knows its noise and seed"):
         CachingSource(StoredVotes(np.zeros((1, 5), int)), store=tmp_path)
+    unnamed = Drawing(identity=ModelIdentity("callable", "unnamed"))
+    with pytest.raises(ValueError, match="expected a model with a name"):
+        CachingSource(unnamed, store=tmp_path)
     with pytest.raises(ValueError, match="a source of votes, a store of them, or both"):
         CachingSource(None)
     with CachingSource(Drawing(), store=tmp_path) as source, pytest.raises(ValueError, match="got calibration"):
@@ -215,6 +219,7 @@ def test_an_interrupted_draw_keeps_what_it_drew(tmp_path: Path) -> None:
     source = CachingSource(first, store=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         collect(source, works, "test")
+    assert Cache.open(tmp_path).totals(Stream.ESTIMATION) == (len(first.drawn), 0.5 * len(first.drawn))
     source.close()
     second = Drawing()
     with CachingSource(second, store=tmp_path) as again:
@@ -289,6 +294,9 @@ NEEDS_ALL: dict[str, Callable[[Path, Cache], object]] = {
     "counts": lambda store, cache: cache.counts(Stream.ESTIMATION),
     "votes": lambda store, cache: cache.votes(cache.digests[0]),
     "recertify": lambda store, cache: recert.recertify(network(1), inputs(), store, samples=100),
+    "recertify without a plan": lambda store, cache: recert.recertify(
+        network(1), inputs(), store, samples=100, method="irs"
+    ),
     "audit": lambda store, cache: recert.audit(network(), inputs(), store),
     "select": lambda store, cache: recert.select({"a": network(1)}, inputs(), store, [0] * 6),
 }
@@ -322,20 +330,44 @@ def test_certify_makes_scattered_votes_complete(tmp_path: Path) -> None:
         assert [opened.votes(d).tolist() for d in memory.digests] == [memory.votes(d).tolist() for d in memory.digests]
 
 
-def test_many_scattered_votes_make_few_parts_and_rows(tmp_path: Path) -> None:
+def test_many_scattered_votes_make_few_parts(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    with CachingSource(Drawing(), store=tmp_path) as source:
-        for _ in range(5):
-            works = [
-                Work(i, s, np.sort(rng.choice(SAMPLES, 200, replace=False))) for i in range(INPUTS) for s in STREAMS
-            ]
+    inner = StoredVotes(rng.integers(0, CLASSES, (60, SAMPLES)))
+    inner.noise, inner.seed = NOISE, 1
+    with CachingSource(inner, store=tmp_path) as source:
+        for _ in range(3):
+            works = [Work(i, Stream.ESTIMATION, np.sort(rng.choice(SAMPLES, 200, replace=False))) for i in range(60)]
             collect(source, works, "test")
     cache = Cache.open(tmp_path)
     (name,) = cache.part_names()
     data, rows = cache.part(name)
-    assert len(rows) == 5 * INPUTS * len(STREAMS)
-    assert len(data) < 40_000
+    assert len(rows) == 3 * 60
+    assert len(data) < 0.8 * source.forward_passes + 2 * SAMPLES * 180 / 8  # a null costs about a bit
     assert all(row.known is not None for row in rows)
+
+
+def test_ranges_with_steps(tmp_path: Path) -> None:
+    works = [Work(0, Stream.FRESH, range(5, 50, 3)), Work(1, Stream.FRESH, range(0, 9, 2))]
+    inner = Drawing()
+    with CachingSource(inner, store=tmp_path) as source:
+        same(source, works)
+    assert [sample for _, _, sample in inner.drawn] == [*range(5, 50, 3), *range(0, 9, 2)]
+    same(CachingSource.from_store(tmp_path), works)
+
+
+def test_votes_that_are_handed_out_are_the_caller_s(tmp_path: Path) -> None:
+    source = CachingSource(Drawing())
+    for work in (Work(0, Stream.FRESH, range(30)), Work(0, Stream.FRESH, np.arange(0, 30, 7))):
+        (chunk,) = source.draw([work], "test", None)
+        chunk.votes[:] = 77
+    same(source, [Work(0, Stream.FRESH, range(30))])
+
+
+def test_fresh_votes_are_no_part_of_what_certificates_took(tmp_path: Path) -> None:
+    before = make(tmp_path).certificates.seconds
+    with CachingSource(Sampler(network(), inputs(), noise=NOISE, seed=1, batch_size=32), store=tmp_path) as source:
+        collect(source, [Work(i, Stream.FRESH, range(500)) for i in range(6)], "test")
+    assert Cache.open(tmp_path).certificates.seconds.tolist() == before.tolist()
 
 
 PROGRAM = """

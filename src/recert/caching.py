@@ -10,9 +10,11 @@ from typing import Self
 import numpy as np
 
 from recert.cache import Cache, Manifest
-from recert.cache.arrays import Slot, VoteArrays
+from recert.cache.arrays import VoteArrays
+from recert.cache.looks import can_be_told
 from recert.cache.parts import STREAMS
 from recert.cache.samples import Samples, as_array, simplified
+from recert.cache.votes import Slot
 from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
 from recert.models.numerics import Numerics
@@ -94,7 +96,7 @@ class CachingSource:
                 missing = self._missing(works)  # another process may have drawn some of them
             self._draw(missing, task, progress)
         for work in works:
-            votes = self._known.votes(self._slot(work), work.samples)
+            votes = self._known.votes(self._slot(work), _samples(work))
             yield VoteChunk(work, 0, votes, len(votes) * self.seconds_per_pass)
 
     def _missing(self, works: Sequence[Work]) -> list[Work]:
@@ -104,7 +106,7 @@ class CachingSource:
         for work in works:
             slot = self._slot(work)
             self._read_parts(slot)
-            samples = self._known.unknown(slot, work.samples)
+            samples = self._known.unknown(slot, _samples(work))
             if slot in wanted:  # the same input twice
                 samples = simplified(np.setdiff1d(as_array(samples), as_array(wanted[slot])))
             if len(samples):
@@ -193,8 +195,18 @@ class CachingSource:
             self._unread.discard(name)
 
 
+def _samples(work: Work) -> Samples:
+    """What is wanted; a range with gaps as an array, as everywhere in the cache."""
+    samples = work.samples
+    return np.array(samples, dtype=np.int64) if isinstance(samples, range) and samples.step != 1 else samples
+
+
 def _scattered(source: VoteSource) -> Manifest:
     """The manifest of a store that promises no complete votes."""
+    if not can_be_told(source.identity):
+        raise ValueError(
+            "expected a model with a name, to keep its votes in a store, got a callable without; make its source with identity=..."
+        )
     if source.noise is None or source.seed is None:
         raise ValueError(
             f"expected a source that knows its noise and seed, to keep its votes in a store, got {type(source).__name__}; "

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +93,34 @@ def test_a_store_of_an_earlier_version_opens_and_would_be_written_alike() -> Non
         ours = parts.encode(rows, 3, cache.manifest.context)[1]
         if pq.read_metadata(pa.BufferReader(data)).created_by == pq.read_metadata(pa.BufferReader(ours)).created_by:
             assert ours == data
+
+
+@pytest.mark.parametrize("votes", [[None, 1, 2], [0, 1, None], [None, None, None], [None, 1, None]])
+def test_rows_that_begin_or_end_with_a_gap_are_refused(votes: list[int | None]) -> None:
+    """So that a set of samples is written in one way only."""
+    rows = {
+        "input": [bytes(32)], "stream": ["fresh"], "start": [5], "length": [3], "seconds": [0.0], "votes": [votes],
+        "counts": [[votes.count(vote) for vote in range(3)]],
+    }  # fmt: skip
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(rows, schema=parts.schema(3).with_metadata({parts.CONTEXT: "context"})), sink)
+    data = sink.getvalue().to_pybytes()
+    with pytest.raises(CorruptCache, match="row 0 begins or ends with a sample that was not drawn"):
+        parts.decode(f"part-{hashlib.sha256(data).hexdigest()}.parquet", data, "context", 3)
+
+
+def test_only_the_first_votes_are_counted_where_rows_lie_across_each_other() -> None:
+    table = VoteTable(None, "context", 3)
+    table.add([row(scattered(0, 1, *range(9, 20))), row(range(2, 4))], None)
+    assert table.counts(DIGEST, Stream.FRESH, 4, 3).tolist() == count_votes(TRUTH[:4], 3).tolist()
+
+
+@pytest.mark.parametrize("changed", [{"samples": 0, "looks": ()}, {"selection_samples": 0}])
+def test_a_manifest_promises_both_kinds_of_votes_or_none(tmp_path: Path, changed: dict[str, Any]) -> None:
+    manifest = make(tmp_path, slice(0, 1)).manifest
+    assert replace(manifest, samples=0, selection_samples=0, looks=()).wanted(Stream.ESTIMATION) == 0
+    with pytest.raises(ValueError, match="samples and selection_samples both 0 or both at least 1"):
+        replace(manifest, **changed)
 
 
 subsets = st.sets(st.integers(0, 119), min_size=1).map(lambda chosen: scattered(*sorted(chosen)))

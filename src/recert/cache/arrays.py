@@ -4,11 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache.samples import Samples, simplified
-from recert.noise import Stream
+from recert.cache.votes import Slot
 from recert.votes import Votes, vote_dtype
-
-Slot = tuple[str, Stream]
-"""An input, by its digest, and a stream."""
 
 
 class VoteArrays:

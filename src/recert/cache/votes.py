@@ -17,6 +17,7 @@ from recert.storage import Directory
 from recert.votes import Votes, count_votes, vote_dtype
 
 Slot = tuple[str, Stream]
+"""An input, by its digest, and a stream."""
 
 
 class VoteTable:
