@@ -59,10 +59,6 @@ ALLOWED = {
     "figures": set(),
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
     "training": {"cache", "data", "errors", "models", "noise", "version"},
-    "studies": {
-        "approximations", "bounds", "cache", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
-        "models", "noise", "recertification", "sampling", "votes",
-    },
 }  # fmt: skip
 
 

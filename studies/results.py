@@ -2,23 +2,26 @@
 
 import json
 import math
+import os
 import re
 from pathlib import Path
 from typing import Any
-
-from recert.cache.directory import Directory
 
 Result = dict[str, Any]
 
 
 def write_result(folder: Path, name: str, result: Result) -> Path:
-    """Put a result in place, or nothing of it."""
+    """Put a result in place, or nothing of it: the file appears under its name when it is whole."""
     text = json.dumps(_rounded(result), indent=1, sort_keys=True)
     text = (
         re.sub(r"\[[^\[\]{}]*\]", lambda found: " ".join(found[0].split()), text) + "\n"
     )  # lists of numbers on one line
-    Directory(folder).write(f"{name}.json", text.encode())
-    return folder / f"{name}.json"
+    path = folder / f"{name}.json"
+    unfinished = path.with_suffix(f".{os.getpid()}.tmp")
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+    return path
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -1,23 +1,22 @@
-"""Kept votes as a baseline sees them."""
+"""The votes of a changed network as a baseline sees them."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteChunk, Work, collect
-from recert.studies.kept import KeptVotes
+from studies.votes import ProgressCallback, Stream, StudyVotes, VoteChunk, Work, collect
 
 
-class FromScratch:
+class BaselineVotes:
     """The same votes for a baseline. It owes nothing to the cache, so that cached noises are as fresh to it as any:
     fresh sample i is estimation sample i below `prefix`, and fresh sample i - prefix after it. Saves forward passes.
     """
 
-    def __init__(self, votes: KeptVotes, prefix: int) -> None:
+    def __init__(self, votes: StudyVotes, prefix: int) -> None:
         self._votes, self._prefix = votes, prefix
         self.classes, self.identity, self.digests = votes.classes, votes.identity, votes.digests
         self.input_shape, self.streams = votes.input_shape, votes.streams
+        self.noise, self.seed = votes.noise, votes.seed
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -32,6 +31,7 @@ class FromScratch:
             yield VoteChunk(work, 0, np.concatenate([answer.votes for answer in answers]), seconds)
 
     def _pieces(self, work: Work) -> list[Work]:
+        """One work of the fresh stream as up to two: estimation samples first, then fresh ones."""
         if work.stream is not Stream.FRESH:
             return [work]
         samples = np.asarray(work.samples, dtype=np.int64)

@@ -4,18 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from recert import Cache, Certificates, recertify
 from recert.bounds import clopper_pearson_upper
-from recert.cache import Cache
-from recert.certificates import Certificates
-from recert.noise import Stream
-from recert.recertification import recertify
-from recert.studies.asking import ask
-from recert.studies.kept import KeptVotes
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.studies.sweep import base_cache
-from recert.votes import count_votes
+from studies.curves import base_cache
+from studies.methods import method_named
+from studies.networks import ORIGINAL, open_votes
+from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.votes import Stream, StudyVotes, count_votes, draw_votes
 
 METHODS = ("series", "paired", "joint", "irs", "auto")
 TIMES = 10
@@ -31,25 +27,22 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """How often a lower bound lies above the independent upper bound, and above the independent estimate."""
-    asked, bench = settings(request, cell), Bench(request)
-    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
-    anew = bench.votes(cell.network, cell.sigma, cell.approximation, seed=asked["independent_seed"])
-    try:
+    asked = settings(request, cell)
+    with (
+        open_votes(request, cell, ORIGINAL) as original,
+        open_votes(request, cell, cell.approximation) as changed,
+        open_votes(request, cell, cell.approximation, seed=asked["independent_seed"]) as anew,
+    ):
         cache = base_cache(original, cell.samples)
         if request.draw_only:
             _draw(request, changed, cache, asked["budget"])
-            anew.votes(Stream.ESTIMATION, asked["independent_votes"])
+            anew.first(Stream.ESTIMATION, asked["independent_votes"])
             return None
         results = {}
         for method in METHODS:
             request.clock.check()
-            results[method] = recertify(
-                changed, None, cache, samples=asked["budget"], alpha=ALPHA, method=method, certificate="one-sided"
-            )
-        independent = anew.votes(Stream.ESTIMATION, asked["independent_votes"])
-    finally:
-        for votes in (original, changed, anew):
-            votes.save()
+            results[method] = recertify(changed, None, cache, **_keywords(method, asked["budget"]))
+        independent = anew.first(Stream.ESTIMATION, asked["independent_votes"])
     counts = np.stack([count_votes(row, anew.classes) for row in independent])
     return {
         "settings": asked,
@@ -59,13 +52,18 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     }
 
 
-def _draw(request: Request, changed: KeptVotes, cache: Cache, budget: int) -> None:
+def _draw(request: Request, changed: StudyVotes, cache: Cache, budget: int) -> None:
     for method in METHODS:
         request.clock.check()
-        ask(changed, cache, method, samples=budget, alpha=ALPHA, certificate="one-sided")
+        draw_votes(changed, cache, **_keywords(method, budget))
+
+
+def _keywords(method: str, budget: int) -> dict[str, Any]:
+    return method_named(method) | {"samples": budget, "alpha": ALPHA, "certificate": "one-sided"}
 
 
 def checked(result: Certificates, counts: np.ndarray, votes: int) -> dict[str, Any]:
+    """How many claims there are, and how many of their bounds lie above what independent votes say."""
     claimed = np.flatnonzero(result.certified)
     hits = counts[claimed, result.prediction[claimed]]
     lower, upper = result.top_lower[claimed], np.asarray(clopper_pearson_upper(hits, votes, ALPHA))

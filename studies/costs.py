@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from recert.comparison import BASELINES, Curve
 from recert.metrics import speedup_by_area
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.studies.sweep import AUTHORS, METHODS, Budgets, Key, Sweep, base_cache, draw, sweep
+from studies.curves import METHODS, Budgets, Curve, Key, all_curves, base_cache, draw_all
+from studies.methods import AUTHORS, BASELINES, COHEN
+from studies.networks import ORIGINAL, open_votes
+from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.votes import StudyVotes
 
 RADII = (0.25, 0.5, 1.0)
 _ONE_TO_TEN = tuple(share / 100 for share in range(1, 11))
@@ -41,27 +42,23 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """The result of a cell; nothing if votes were only to be drawn."""
-    bench = Bench(request)
-    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
-    try:
+    ours = budgets(request, cell)
+    with open_votes(request, cell, ORIGINAL) as original:
         cache = base_cache(original, cell.samples)
-        original.save()
+    with open_votes(request, cell, cell.approximation) as changed:
         if request.draw_only:
-            draw(changed, cache, budgets(request, cell), request.clock)
+            draw_all(changed, cache, ours, request.clock)
             return None
-        swept = sweep(changed, cache, budgets(request, cell), request.clock)
-    finally:
-        original.save()
-        changed.save()
+        curves = all_curves(changed, cache, ours, request.clock)
     base = cache.certificates.average_certified_radius(changed.labels)
     one_sided = cache.certify(certificate="one-sided").average_certified_radius(changed.labels)
     return {
         "settings": settings(request, cell),
         "original": provenance(original) | {"ACR": {"two-sided": base, "one-sided": one_sided}},
         "changed": provenance(changed),
-        "curves": {_name(key): _points(curve, changed) for key, curve in swept.curves.items()},
-        "computing seconds": {_name(key): seconds for key, seconds in swept.computing.items()},
-        "speedups": _speedups(swept, budgets(request, cell)),
+        "curves": {_name(key): _points(curve, changed) for key, curve in curves.items()},
+        "computing seconds": {_name(key): curve.computing_seconds for key, curve in curves.items()},
+        "speedups": _speedups(curves, ours),
     }
 
 
@@ -69,7 +66,7 @@ def _name(key: Key) -> str:
     return " ".join(key)
 
 
-def _points(curve: Curve, votes: Any) -> dict[str, Any]:
+def _points(curve: Curve, votes: StudyVotes) -> dict[str, Any]:
     accuracies = [result.certified_accuracy(votes.labels, RADII) for result in curve.results]
     return {
         "budgets": curve.budgets, "passes": curve.passes, "ACR": curve.radii,
@@ -78,20 +75,18 @@ def _points(curve: Curve, votes: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _speedups(swept: Sweep, budgets: Budgets) -> dict[str, Any]:
+def _speedups(curves: dict[Key, Curve], budgets: Budgets) -> dict[str, Any]:
     """Of every method over both baselines; the two-sided default also over Cohen's own, one-sided algorithm."""
     pairs = [(key, (name, key[1])) for key in METHODS for name in BASELINES]
-    pairs += [(("auto", "two-sided"), (BASELINES[0], "one-sided")), (METHODS[0], (AUTHORS, "one-sided"))]
-    return {
-        f"{_name(key)} over {_name(base)}": _speedup(swept.curves[key], swept.curves[base], budgets)
-        for key, base in pairs
-    }
+    pairs += [(("auto", "two-sided"), (COHEN, "one-sided")), (METHODS[0], (AUTHORS, "one-sided"))]
+    return {f"{_name(key)} over {_name(base)}": _speedup(curves[key], curves[base], budgets) for key, base in pairs}
 
 
 def _speedup(ours: Curve, baseline: Curve, budgets: Budgets) -> dict[str, Any]:
-    told = {name: (found.value, found.reason) for name, found in ours.speedups(baseline).items()}
+    found = ours.speedups(baseline)
     most = budgets.passes(budgets.methods)[-1]
     within = sum(size <= most for size in baseline.budgets)
-    paper = speedup_by_area(ours.passes, ours.radii, baseline.passes[:within], baseline.radii[:within])
-    told["by area, baseline as in the paper"] = paper.value, paper.reason
-    return {name: {"value": value, "reason": reason} for name, (value, reason) in told.items()}
+    found["by area, baseline as in the paper"] = speedup_by_area(
+        ours.passes, ours.radii, baseline.passes[:within], baseline.radii[:within]
+    )
+    return {name: {"value": speedup.value, "reason": speedup.reason} for name, speedup in found.items()}

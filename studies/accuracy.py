@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from recert.bounds import two_sided_p_value
-from recert.noise import Stream
-from recert.studies.networks import Bench
-from recert.studies.request import CACHE_ALPHA, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.votes import count_votes
+from studies.networks import open_votes
+from studies.request import CACHE_ALPHA, Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.votes import Stream, count_votes
 
 NOISES = 1_000
 
@@ -21,11 +20,8 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """Shares of images that are named right: without noise, by the majority of votes, and by PREDICT, which may abstain."""
     asked = settings(request, cell)
-    votes = Bench(request).votes(cell.network, cell.sigma, cell.approximation)
-    try:
-        drawn = votes.votes(Stream.ESTIMATION, asked["noises"])
-    finally:
-        votes.save()
+    with open_votes(request, cell, cell.approximation) as votes:
+        drawn = votes.first(Stream.ESTIMATION, asked["noises"])
     if request.draw_only:
         return None
     counts = np.stack([count_votes(row, votes.classes) for row in drawn])

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from recert.studies.results import Result, read_results
+from studies.results import Result, read_results
 
 NOT_RUN = "not run"
 NETWORK_NAMES = {
@@ -44,8 +44,8 @@ class Found:
 
 def paper(study: str) -> dict[str, Any]:
     """What the paper reports, and in which table."""
-    told: dict[str, Any] = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))[study]
-    return told
+    reported: dict[str, Any] = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))[study]
+    return reported
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -70,10 +70,10 @@ def reported(cells: dict[str, Any], *keys: str, form: str = "g") -> str:
     return "—" if value is None else format(value, form)
 
 
-def how(numerics: dict[str, str]) -> str:
+def describe_numerics(numerics: dict[str, str]) -> str:
     """Numerics in a few words.
 
-    >>> how({"device": "cuda", "dtype": "float32", "tf32_convolutions": "True", "compiled": "True"})
+    >>> describe_numerics({"device": "cuda", "dtype": "float32", "tf32_convolutions": "True", "compiled": "True"})
     'cuda, float32 with TF32, compiled'
     """
     dtype = "onnxruntime" if "onnxruntime" in numerics else numerics.get("dtype", "?")

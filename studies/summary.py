@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from recert.studies.catalogue import APPROXIMATIONS, NETWORKS, SIGMAS
-from recert.studies.cost_sections import COHEN, speedup
-from recert.studies.results import Result
-from recert.studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, number, paper, table
+from studies.catalogue import APPROXIMATIONS, NETWORKS, SIGMAS
+from studies.cost_sections import COHEN, speedup
+from studies.results import Result
+from studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, number, paper, table
 
 OURS = ("series", "paired", "joint", "auto")
 HEADERS = ("network", "sigma", "changes", "paper: IRS", "irs", "auto", "auto ÷ irs", "auto two-sided")
@@ -26,12 +26,12 @@ def in_short(results: Path) -> str:
 
 
 def _ranges(found: Found, network: str, sigma: str) -> list[str]:
-    told = paper("speedup")["cells"][network][sigma]
+    published = paper("speedup")["cells"][network][sigma]
     changes = [(change, r) for change in APPROXIMATIONS if (r := found.get(network, sigma, change))]
     irs, auto = ([speedup(result, f"{method} one-sided", COHEN) for _, result in changes] for method in ("irs", "auto"))
     ratios = [a / i if a and i else None for a, i in zip(auto, irs, strict=True)]
     default = [speedup(result, "auto two-sided", "scratch two-sided") for _, result in changes]
-    reported = [told[IN_PAPER.get(change, change)] for change, _ in changes]
+    reported = [published[IN_PAPER.get(change, change)] for change, _ in changes]
     return [
         NETWORK_NAMES[network], sigma, str(len(changes)), *map(_range, (reported, irs, auto, ratios, default)),
     ]  # fmt: skip
@@ -51,10 +51,10 @@ def _headline(found: Found) -> str:
     result: Result | None = found.get("cifar-resnet110", "1.0", "int8-twin")
     if result is None:
         return f"The paper's headline (int8, n = 100,000): {NOT_RUN}.\n"
-    told = paper("headline")["cells"]["cifar-resnet110"]["speedup"]
+    published = paper("headline")["cells"]["cifar-resnet110"]["speedup"]
     ours = {m: number(speedup(result, f"{m} one-sided", COHEN), ".2f", "—") for m in ("irs", "paired", "auto")}
     return (
-        f"The paper's headline is a speed-up of {told} for int8 with n = 100,000. Its code quantised nothing; with a network that is really "
+        f"The paper's headline is a speed-up of {published} for int8 with n = 100,000. Its code quantised nothing; with a network that is really "
         f"quantised irs has {ours['irs']}, paired {ours['paired']} and auto {ours['auto']} (ResNet-110, sigma 1, "
         f"{result['settings']['images']} images).\n"
     )
@@ -65,16 +65,16 @@ def _checks(results: Path) -> str:
     text = ""
     for study, against in (("soundness", "drawn with another seed"), ("coverage", "that other caches have")):
         found = Found(study, results)
-        told = [result["methods"][method] for result in found.results for method in OURS]
-        if not told:
+        checks = [result["methods"][method] for result in found.results for method in OURS]
+        if not checks:
             text += f"Bounds against independent votes {against}: {NOT_RUN}.\n\n"
             continue
         claims, above, upper = (
-            sum(each[key] for each in told) for key in ("claims", "above the estimate", "above the upper bound")
+            sum(each[key] for each in checks) for key in ("claims", "above the estimate", "above the upper bound")
         )
         text += (
             f"Of {claims:,} bounds by {', '.join(OURS)} that were checked against {found.results[0]['settings']['independent_votes']:,} independent "
             f"votes each ({against}), {above} lay above the share of these votes and {upper} above the upper bound on it; alpha times their number is "
-            f"{sum(each['expected at most'] for each in told):.1f}.\n\n"
+            f"{sum(each['expected at most'] for each in checks):.1f}.\n\n"
         )
     return text.rstrip() + "\n"

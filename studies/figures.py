@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recert.figures import BASELINE, new_figure, paper_style, save, series
-from recert.studies.catalogue import APPROXIMATIONS
-from recert.studies.results import Result
-from recert.studies.tables import NETWORK_NAMES, Found
+from studies.catalogue import APPROXIMATIONS
+from studies.results import Result
+from studies.tables import NETWORK_NAMES, Found
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Which studies there are, what each shows, and what it runs unless told. No torch here: the command line lists them."""
+"""Which studies there are, what each shows, and what it runs by default. No torch here: the command line lists them."""
 
 from dataclasses import dataclass, replace
 
@@ -46,11 +46,11 @@ STUDIES = {
         ),
         Study(
             "speedup", "How many times cheaper than certifying from scratch each method is, at equal average certified radius.",
-            "Tables of quantisation and pruning speed-ups", "versus", _FULL,
+            "Tables of quantisation and pruning speed-ups", "costs", _FULL,
         ),
         Study(
             "headline", "Average certified radius against cost for int8 with a large cache: the paper's main figure.",
-            "Figure of certification time against ACR", "versus",
+            "Figure of certification time against ACR", "costs",
             Grid(("cifar-resnet110",), (1.0,), ("int8-twin",), (100_000,), 100),
             replace(_SMALL, approximations=("int8-twin",)),
         ),
@@ -60,13 +60,13 @@ STUDIES = {
         ),
         Study(
             "samples", "How the speed-up changes with the number of votes in the cache.",
-            "Table of n", "versus",
+            "Table of n", "costs",
             Grid(("cifar-resnet20",), SIGMAS, QUANTISATIONS, (10_000, 100_000), 100),
             Grid(approximations=("prune:0.1",), samples=(1_000, 4_000)),
         ),
         Study(
             "large-np", "What happens when re-certification may spend up to 80% of what the cache holds.",
-            "Figure of larger n_p", "versus",
+            "Figure of larger n_p", "costs",
             Grid(("cifar-resnet20",), (1.0,), ("int8-twin",), (10_000,), 500),
             replace(_SMALL, approximations=("prune:0.1",), samples=(1_000,)),
         ),

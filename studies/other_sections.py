@@ -1,8 +1,19 @@
 """Sections about disparity, gamma, distribution, accuracy, binomial intervals and soundness."""
 
-from recert.studies.catalogue import APPROXIMATIONS, NETWORKS
-from recert.studies.results import Result
-from recert.studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, cells_of, how, number, paper, reported, table
+from studies.catalogue import APPROXIMATIONS, NETWORKS
+from studies.results import Result
+from studies.tables import (
+    IN_PAPER,
+    NETWORK_NAMES,
+    NOT_RUN,
+    Found,
+    cells_of,
+    describe_numerics,
+    number,
+    paper,
+    reported,
+    table,
+)
 
 IMAGENET = "imagenet-resnet50"
 
@@ -12,7 +23,11 @@ def _name(network: str) -> str:
 
 
 def _images(result: Result | None) -> list[str]:
-    return ["", ""] if result is None else [str(result["settings"]["images"]), how(result["changed"]["numerics"])]
+    return (
+        ["", ""]
+        if result is None
+        else [str(result["settings"]["images"]), describe_numerics(result["changed"]["numerics"])]
+    )
 
 
 def disparity(found: Found) -> str:
@@ -22,12 +37,12 @@ def disparity(found: Found) -> str:
     )
     for n, s, c in cells:
         r = found.get(n, s, c) or {}
-        told = reported(reference["cells"], n, s, IN_PAPER.get(c, c))
+        published = reported(reference["cells"], n, s, IN_PAPER.get(c, c))
         values = [
             number(r.get(key), form)
             for key, form in (("zeta", ".4f"), ("share", ".3%"), ("lost", ".3%"), ("gained", ".3%"))
         ]
-        rows.append([_name(n), s, c, told, *values, *_images(r or None)])
+        rows.append([_name(n), s, c, published, *values, *_images(r or None)])
     headers = (
         "network",
         "sigma",
@@ -59,13 +74,13 @@ def gamma(found: Found) -> str:
     rows = []
     for n, s, c in cells_of(found, NETWORKS, ["int8-twin"]):
         r = found.get(n, s, c)
-        told = [number(r["ACR"][g][-1], ".4f") if r else NOT_RUN for g in gammas]
+        ours = [number(r["ACR"][g][-1], ".4f") if r else NOT_RUN for g in gammas]
         rows.append(
             [
                 _name(n),
                 s,
                 c,
-                *told,
+                *ours,
                 *(["", ""] if r is None else [f"{r['settings']['budgets'][-1]:,}", *_images(r)[:1]]),
             ]
         )
@@ -78,9 +93,9 @@ def gamma(found: Found) -> str:
     )
     above, rows = reference["above"], []
     for n in (*NETWORKS, IMAGENET):
-        for s, told in above["cells"][n].items():
+        for s, published in above["cells"][n].items():
             r = found.get(n, s, "int8-twin")
-            rows.append([_name(n), s, f"{told:.3f}", number(r["share above"]["0.99"] if r else None, ".3f")])
+            rows.append([_name(n), s, f"{published:.3f}", number(r["share above"]["0.99"] if r else None, ".3f")])
     return text + f"\n{above['table']}.\n\n" + table(("network", "sigma", "paper", "ours, above 0.99"), rows)
 
 
@@ -88,9 +103,9 @@ def distribution(found: Found) -> str:
     reference, rows = paper("distribution"), []
     for n, s, c in cells_of(found, NETWORKS, ["original"]):
         r = found.get(n, s, c)
-        told = reference["share below 0.95"].get(s, "—") if n == "cifar-resnet110" else "—"
+        published = reference["share below 0.95"].get(s, "—") if n == "cifar-resnet110" else "—"
         values = [number(r["below 0.95 of those"], ".1%"), number(r["above half"], ".1%")] if r else [NOT_RUN, NOT_RUN]
-        rows.append([_name(n), s, told, *values, str(r["settings"]["images"]) if r else ""])
+        rows.append([_name(n), s, published, *values, str(r["settings"]["images"]) if r else ""])
     headers = ("network", "sigma", "paper: share below .95", "share below .95", "inputs with p_A above 1/2", "images")
     return f"{reference['table']}. Shares are of the inputs whose lower bound on p_A exceeds 1/2.\n\n{table(headers, rows)}"
 
@@ -103,12 +118,12 @@ def accuracy(found: Found) -> str:
         for n in dict.fromkeys([*NETWORKS, *found.all("network")]):
             for s in ("0.25", "0.5", "1.0"):
                 results = [found.get(n, s, c) for c in changes]
-                told = [reported(reference[kind]["cells"], n, s, IN_PAPER.get(c, c), form=".1f") for c in changes]
+                published = [reported(reference[kind]["cells"], n, s, IN_PAPER.get(c, c), form=".1f") for c in changes]
                 ours = [number(100 * r[kind] if r else None, ".1f") for r in results]
                 if any(results) or n in NETWORKS:
-                    rows.append([_name(n), s, *(f"{b} ({a})" for a, b in zip(told, ours, strict=True))])
-        for s, told in reference[kind]["cells"][IMAGENET].items():
-            rows.append([_name(IMAGENET), s, *(f"{NOT_RUN} ({told[IN_PAPER.get(c, c)]:.1f})" for c in changes)])
+                    rows.append([_name(n), s, *(f"{b} ({a})" for a, b in zip(published, ours, strict=True))])
+        for s, published in reference[kind]["cells"][IMAGENET].items():
+            rows.append([_name(IMAGENET), s, *(f"{NOT_RUN} ({published[IN_PAPER.get(c, c)]:.1f})" for c in changes)])
         more = (
             " By the majority of 1,000 votes; ours without abstentions."
             if kind == "smoothed"
@@ -122,12 +137,12 @@ def binomial(found: Found) -> str:
     reference = paper("binomial")
     result = found.results[0] if found.results else None
     rows = []
-    for p, told in reference["samples"].items():
+    for p, published in reference["samples"].items():
         ours = None
         if result:
             place = [f"{q:g}" for q in result["settings"]["probabilities"]].index(p)
             ours = result["samples"]["clopper-pearson"]["0.005"][place]
-        rows.append([p, f"{told:,}", number(ours, ",")])
+        rows.append([p, f"{published:,}", number(ours, ",")])
     return f"{reference['table']}.\n\n{table(('p', 'paper', 'ours'), rows)}"
 
 
@@ -154,11 +169,11 @@ def _checks(found: Found) -> str:
     rows = []
     for result in found.results:
         s = result["settings"]
-        for method, told in result["methods"].items():
+        for method, counts in result["methods"].items():
             rows.append([
                 _name(s["network"]), str(s["sigma"]), s["approximation"], method, f"{s['samples']:,}", f"{s['budget']:,}", f"{s['independent_votes']:,}",
-                f"{told['claims']:,}", str(told["above the upper bound"]), str(told["above the estimate"]), number(told["expected at most"], ".2f"),
-                number(told["mean distance to the estimate"], ".4f"),
+                f"{counts['claims']:,}", str(counts["above the upper bound"]), str(counts["above the estimate"]), number(counts["expected at most"], ".2f"),
+                number(counts["mean distance to the estimate"], ".4f"),
             ])  # fmt: skip
     headers = (
         "network", "sigma", "change", "method", "n", "n_p", "independent votes", "claims", "above the upper bound", "above the estimate",

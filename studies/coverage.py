@@ -4,16 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from recert.certification import certify
-from recert.noise import Stream, parse_noise
-from recert.recertification import recertify
-from recert.sampling import StoredVotes
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.studies.soundness import METHODS, checked
-from recert.studies.vote_file import About
-from recert.votes import Votes, count_votes
+from recert import StoredVotes, certify, recertify
+from studies.methods import method_named
+from studies.networks import ORIGINAL, open_votes
+from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.soundness import METHODS, checked
+from studies.votes import Stream, StudyVotes, Votes, count_votes
 
 BLOCKS = 100
 """Of n noises each: one is the cache, the next one gives fresh votes, all others say what is true."""
@@ -28,21 +25,20 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """For each method, over all caches: how many bounds lie above the upper bound, and above the share, of other votes."""
-    asked, bench = settings(request, cell), Bench(request)
-    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
-    try:
-        selection = original.votes(Stream.SELECTION, SELECTION_SAMPLES)
-        before, after = (votes.votes(Stream.ESTIMATION, BLOCKS * cell.samples) for votes in (original, changed))
-    finally:
-        original.save()
-        changed.save()
+    asked = settings(request, cell)
+    with (
+        open_votes(request, cell, ORIGINAL) as original,
+        open_votes(request, cell, cell.approximation) as changed,
+    ):
+        selection = original.first(Stream.SELECTION, SELECTION_SAMPLES)
+        before, after = (votes.first(Stream.ESTIMATION, BLOCKS * cell.samples) for votes in (original, changed))
     if request.draw_only:
         return None
     found: dict[str, list[dict[str, Any]]] = {method: [] for method in METHODS}
     for block in range(BLOCKS):
         request.clock.check()
-        for method, told in _one_cache(asked, original.about, block, selection, before, after).items():
-            found[method].append(told)
+        for method, counted in _one_cache(asked, original, block, selection, before, after).items():
+            found[method].append(counted)
     return {
         "settings": asked,
         "original": provenance(original),
@@ -52,32 +48,34 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
 
 
 def _one_cache(
-    asked: dict[str, Any], about: About, block: int, selection: Votes, before: Votes, after: Votes
+    asked: dict[str, Any], original: StudyVotes, block: int, selection: Votes, before: Votes, after: Votes
 ) -> dict[str, dict[str, Any]]:
     """By method: bounds from the noises of one block against the votes of all other blocks but the next."""
     n = asked["samples"]
     here, following = (slice(n * number, n * (number + 1)) for number in (block, (block + 1) % BLOCKS))
     unseen = np.delete(after, np.r_[here, following], axis=1)
-    counts = np.stack([count_votes(row, about.classes) for row in unseen])
+    counts = np.stack([count_votes(row, original.classes) for row in unseen])
     cache = certify(
-        StoredVotes(before[:, here], selection=selection, classes=about.classes), None, noise=parse_noise(about.noise),
+        StoredVotes(before[:, here], selection=selection, classes=original.classes), None, noise=original.noise,
         samples=n, selection_samples=SELECTION_SAMPLES, alpha=CACHE_ALPHA,
     )  # fmt: skip
-    source = StoredVotes(after[:, here], selection=selection, fresh=after[:, following], classes=about.classes)
+    source = StoredVotes(after[:, here], selection=selection, fresh=after[:, following], classes=original.classes)
     settings = {"samples": asked["budget"], "alpha": ALPHA, "certificate": "one-sided"}
     return {
-        method: checked(recertify(source, None, cache, method=method, **settings), counts, asked["independent_votes"])
+        method: checked(
+            recertify(source, None, cache, **method_named(method), **settings), counts, asked["independent_votes"]
+        )
         for method in METHODS
     }
 
 
 def _together(each: list[dict[str, Any]]) -> dict[str, Any]:
     """Of all caches: sums, and the mean distance over all claims."""
-    claims = sum(told["claims"] for told in each)
-    distance = sum(told["claims"] * told["mean distance to the estimate"] for told in each)
-    counted = ("above the upper bound", "above the estimate", "expected at most")
+    claims = sum(one["claims"] for one in each)
+    distance = sum(one["claims"] * one["mean distance to the estimate"] for one in each)
+    added = ("above the upper bound", "above the estimate", "expected at most")
     return {
         "claims": claims,
-        **{key: sum(told[key] for told in each) for key in counted},
+        **{key: sum(one[key] for one in each) for key in added},
         "mean distance to the estimate": distance / max(1, claims),
     }

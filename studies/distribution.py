@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.studies.sweep import base_cache
+from studies.curves import base_cache
+from studies.networks import ORIGINAL, open_votes
+from studies.request import CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from studies.settings import cell_settings, provenance
 
 EDGES = [0.5 + 0.025 * i for i in range(21)]
 
@@ -18,11 +18,8 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """A histogram of the bounds above 1/2, as shares of these."""
-    original = Bench(request).votes(cell.network, cell.sigma, ORIGINAL)
-    try:
+    with open_votes(request, cell, ORIGINAL) as original:
         cache = base_cache(original, cell.samples)
-    finally:
-        original.save()
     if request.draw_only:
         return None
     lower = cache.certify(certificate="one-sided").top_lower

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from recert.studies.request import Cell, MissingVotes, OutOfTime, Request
-from recert.studies.results import read_result, write_result
+from studies.request import Cell, MissingVotes, OutOfTime, Request
+from studies.results import read_result, write_result
 
 LARGEST_TAR = 15 * 2**20
 
@@ -16,22 +16,22 @@ LARGEST_TAR = 15 * 2**20
 def run(request: Request) -> bool:
     """Compute every cell that is not there yet. False if something is left: run the same again."""
     if request.study.module != "binomial":
-        from recert.studies.networks import resolved
+        from studies.networks import resolved
 
         request = resolved(request)
-    module = importlib.import_module(f"recert.studies.{request.study.module}")
+    module = importlib.import_module(f"studies.{request.study.module}")
     cells: list[Cell | None] = [*request.cells] or [None]
     missing = []
     for number, cell in enumerate(cells, start=1):
         name = f"{request.study.name} {number}/{len(cells)}: {_name(cell)}"
         try:
             request.clock.check()
-            request.say(f"{name}: {_cell(request, module, cell)}")
+            request.log(f"{name}: {_cell(request, module, cell)}")
         except OutOfTime as error:
-            request.say(f"{name}: {error}")
+            request.log(f"{name}: {error}")
             return False
         except MissingVotes as error:
-            request.say(f"{name}: left out: {error}")
+            request.log(f"{name}: left out: {error}")
             missing.append(name)
     return not missing
 

@@ -1,30 +1,61 @@
-"""Votes that are drawn once, kept on disk, and answered from there ever after: drawing and computing can be apart."""
+"""Votes of the studies' networks: drawn once, kept in a store, answered from there. Drawing and computing can be apart.
 
+The only module that reaches for names that `recert` does not export yet.
+"""
+
+import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+import recert
 from recert.cache.directory import Directory
 from recert.cache.manifest import differing_numerics, mixed_numerics
 from recert.models.identity import ModelIdentity
-from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect
-from recert.studies.pace import Pace
-from recert.studies.request import Clock, MissingVotes
-from recert.studies.vote_file import About, Slots, read_votes, write_votes
+from recert.noise import Stream, parse_noise
+from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect, open_source
+from recert.votes import Votes, count_votes
+from studies.pace import Pace
+from studies.request import Clock, MissingVotes
+from studies.vote_file import About as FileAbout
+from studies.vote_file import Slots, read_votes, write_votes
+
+__all__ = [
+    "About", "ProgressCallback", "Stream", "StudyVotes", "VoteChunk", "VoteSource", "Votes", "Work",
+    "collect", "count_votes", "draw_votes", "open_source",
+]  # fmt: skip
 
 SECONDS_BETWEEN_WRITES = 45.0
+
+
+@dataclass(frozen=True)
+class About:
+    """What a store of votes does not say itself: which network and images they are of, labels, answers without noise."""
+
+    network: str
+    approximation: str
+    noise: str
+    seed: int
+    data: str
+    indices: list[int]
+    labels: list[int]
+    clean: list[int]
+    """Answers to the inputs without noise."""
+    description: str
+    facts: dict[str, str] = field(default_factory=dict)
+
 
 Open = Callable[[int | None], tuple[VoteSource, About]]
 """Loads a network, to be asked in batches of this size if one is given, and says whose votes it will give."""
 
 
-class KeptVotes:
+class StudyVotes:
     """A source of votes with a file. It asks its network only for votes that are not there, and only if it may.
 
     The file is written now and then while votes are drawn, and by `save`: a killed run loses less than a minute.
@@ -33,13 +64,14 @@ class KeptVotes:
     def __init__(
         self,
         path: Path,
+        *,
         count: int,
         open_network: Open | None,
         clock: Clock,
-        *,
         allow_numerics: bool = False,
         progress: ProgressCallback | None = None,
     ) -> None:
+        path = path.with_name(f"{path.name}.parquet")
         self.path, self._open_network, self._clock, self._progress = path, open_network, clock, progress
         self._allow_numerics = allow_numerics
         self._network: VoteSource | None = None
@@ -54,6 +86,17 @@ class KeptVotes:
         self.identity = ModelIdentity(**self.about.identity)
         self.digests = self.about.digests[:count]
         self.streams = frozenset({Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH})
+        self.noise, self.seed = parse_noise(self.about.noise), self.about.seed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.save()
+
+    @property
+    def seconds_per_pass(self) -> float:
+        return self.about.seconds_per_pass
 
     @property
     def numerics(self) -> dict[str, str]:
@@ -76,7 +119,7 @@ class KeptVotes:
             votes, _ = self._slots.reserve(work.position, work.stream, 0)
             yield VoteChunk(work, 0, votes[samples], len(samples) * self.about.seconds_per_pass)
 
-    def votes(self, stream: Stream, samples: int) -> NDArray[np.unsignedinteger]:
+    def first(self, stream: Stream, samples: int) -> NDArray[np.unsignedinteger]:
         """The first votes of all inputs: inputs x samples."""
         works = [Work(i, stream, range(samples)) for i in range(len(self.digests))]
         return np.stack([drawn.votes for drawn in collect(self, works, "drawing")])
@@ -140,13 +183,13 @@ class KeptVotes:
             raise MissingVotes(f"{self.path} lacks {wanted}, and drawing is switched off; draw them without --no-draw")
         self._clock.check()  # loading and compiling take long, too
         if not self.path.exists():
-            self._network, self.about = self._open_network(None)
+            self._network, self.about = self._opened(None)
             self._slots = Slots(self.about.classes)
             self._write()
             return self._network
         # The batch size of the votes that are there: it is chosen by a clock, and belongs to the numerics.
         drawn_by = self.about.numerics.get("batch_size", "")
-        self._network, fresh = self._open_network(int(drawn_by) if drawn_by.isdigit() else None)
+        self._network, fresh = self._opened(int(drawn_by) if drawn_by.isdigit() else None)
         self._check(fresh)
         longer = fresh if len(fresh.digests) > len(self.about.digests) else self.about
         self.about = replace(
@@ -155,7 +198,15 @@ class KeptVotes:
         )  # fmt: skip
         return self._network
 
-    def _check(self, fresh: About) -> None:
+    def _opened(self, batch_size: int | None) -> tuple[VoteSource, FileAbout]:
+        assert self._open_network is not None
+        source, about = self._open_network(batch_size)
+        return source, FileAbout(
+            **asdict(about), classes=source.classes, input_shape=source.input_shape, digests=source.digests,
+            identity=asdict(source.identity), numerics=source.numerics,
+        )  # fmt: skip
+
+    def _check(self, fresh: FileAbout) -> None:
         """Votes of two networks, or of one under two kinds of numerics, do not go into one file."""
         old = self.about
         for name in ("identity", "noise", "seed", "data"):
@@ -169,7 +220,31 @@ class KeptVotes:
             raise MissingVotes(f"{self.path} holds votes about other inputs; use another --store")
         differing = differing_numerics(old.numerics, fresh.numerics)
         if differing and not self._allow_numerics:
-            told = ", ".join(f"{name} {old.numerics.get(name)} (here {fresh.numerics.get(name)})" for name in differing)
-            raise MissingVotes(
-                f"{self.path} lacks votes, and they were drawn with {told}; draw the rest there, or use --allow-numerics"
+            drawn_with = ", ".join(
+                f"{name} {old.numerics.get(name)} (here {fresh.numerics.get(name)})" for name in differing
             )
+            raise MissingVotes(
+                f"{self.path} lacks votes, and they were drawn with {drawn_with}; draw the rest there, or use --allow-numerics"
+            )
+
+
+def draw_votes(source: VoteSource, cache: recert.Cache, **settings: Any) -> None:
+    """Draw every vote that `recert.recertify` asks for with these settings, and bound nothing.
+
+    Which votes these are depends on selection votes and on flips of pilot inputs, never on a bound.
+    """
+    if "draw_only" in inspect.signature(recert.recertify).parameters:
+        settings["draw_only"] = True
+        recert.recertify(source, None, cache, **settings)
+        return
+    from recert.recertification.background import Background, Entry
+    from recert.recertification.methods import run, usual_objective
+    from recert.recertification.task import Task
+
+    class NoBounds(Background):
+        def bound(self, entries: Iterable[Entry], bound: Callable[[list[Entry]], None]) -> None:
+            for _ in entries:
+                pass
+
+    method = settings.pop("method")
+    run(Task.of(source, cache, objective=usual_objective(method), background=NoBounds(), **settings), method)

@@ -1,9 +1,10 @@
 """What every result says about how it came about."""
 
+from dataclasses import asdict
 from typing import Any
 
-from recert.studies.kept import KeptVotes
-from recert.studies.request import Cell, Request
+from studies.request import Cell, Request
+from studies.votes import StudyVotes
 
 
 def cell_settings(request: Request, cell: Cell, **more: Any) -> dict[str, Any]:
@@ -14,10 +15,10 @@ def cell_settings(request: Request, cell: Cell, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def provenance(votes: KeptVotes) -> dict[str, Any]:
+def provenance(votes: StudyVotes) -> dict[str, Any]:
     """Which network gave the votes, how it was computed, and what a forward pass took."""
     about = votes.about
     return {
-        "data": about.data, "noise": about.noise, "description": about.description, "identity": about.identity,
-        "numerics": about.numerics, "seconds per pass": about.seconds_per_pass, "facts": about.facts,
+        "data": about.data, "noise": about.noise, "description": about.description, "identity": asdict(votes.identity),
+        "numerics": votes.numerics, "seconds per pass": votes.seconds_per_pass, "facts": about.facts,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Any
 
 from recert.bounds import Interval, samples_for_width
-from recert.studies.request import Cell, Request
+from studies.request import Cell, Request
 
 WIDTHS = (0.005, 0.0075, 0.01)
 ALPHA = 0.01

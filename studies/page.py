@@ -1,13 +1,13 @@
-"""The page of results, from the JSON files of the studies: python -m recert.studies.page [RESULTS] > docs/results.md"""
+"""The page of results, from the JSON files of the studies: python -m studies.page [RESULTS] > docs/results.md"""
 
 import sys
 from pathlib import Path
 
-from recert.studies import cost_sections, other_sections
-from recert.studies.catalogue import STUDIES
-from recert.studies.figures import names as figure_names
-from recert.studies.summary import in_short
-from recert.studies.tables import Found
+from studies import cost_sections, other_sections
+from studies.catalogue import STUDIES
+from studies.figures import names as figure_names
+from studies.summary import in_short
+from studies.tables import Found
 
 SECTIONS = {
     "speedup": cost_sections.speedups, "headline": cost_sections.headline, "samples": cost_sections.samples,
@@ -18,8 +18,8 @@ SECTIONS = {
 
 INTRODUCTION = """# Results: the paper's tables beside ours
 
-This page is made from the JSON files under `results/` by `python -m recert.studies.page > docs/results.md`; a test checks that it
-is. A cell that was not run says so. Every study runs again with `recert reproduce NAME --full`; without `--full` it takes a few
+This page is made from the JSON files under `results/` by `python -m studies.page > docs/results.md`; a test checks that it
+is. A cell that was not run says so. Every study runs again with `python -m studies NAME --full`; without `--full` it takes a few
 minutes on a CPU.
 
 *Settings.* Up to 500 CIFAR-10 test images, every twentieth (a smaller number of images takes the first of these). Cache: n votes

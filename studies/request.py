@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recert.errors import RecertError
-from recert.studies.catalogue import Grid, Study
+from studies.catalogue import Grid, Study
 
 ALPHA, CACHE_ALPHA = 0.002, 0.001
 """The paper's: alpha + alpha_zeta for a re-certification and its baseline, alpha for the original."""
@@ -74,7 +74,7 @@ class Request:
     allow_numerics: bool = False
     again: bool = False
     clock: Clock = Clock()
-    say: Callable[[str], None] = print
+    log: Callable[[str], None] = print
     progress: Callable[[Any], None] | None = None
 
     @property

@@ -3,9 +3,20 @@
 from typing import Any
 
 from recert.metrics import cost_at
-from recert.studies.catalogue import APPROXIMATIONS, NETWORKS, QUANTISATIONS
-from recert.studies.results import Result
-from recert.studies.tables import IN_PAPER, NETWORK_NAMES, NOT_RUN, Found, cells_of, how, number, paper, reported, table
+from studies.catalogue import APPROXIMATIONS, NETWORKS, QUANTISATIONS
+from studies.results import Result
+from studies.tables import (
+    IN_PAPER,
+    NETWORK_NAMES,
+    NOT_RUN,
+    Found,
+    cells_of,
+    describe_numerics,
+    number,
+    paper,
+    reported,
+    table,
+)
 
 COHEN, GIVEN, AUTHORS = "scratch one-sided", "scratch-cached one-sided", "scratch-authors one-sided"
 HEADERS = (
@@ -24,8 +35,8 @@ the baseline's largest; the ratio of the two. *<*: the largest reaches less than
 
 def speedup(result: Result | None, ours: str, baseline: str, kind: str = "by area") -> float | None:
     """A speed-up; None if it was not run, or has no answer."""
-    told: dict[str, Any] = (result or {"speedups": {}})["speedups"].get(f"{ours} over {baseline}", {}).get(kind, {})
-    return told.get("value")
+    found: dict[str, Any] = (result or {"speedups": {}})["speedups"].get(f"{ours} over {baseline}", {}).get(kind, {})
+    return found.get("value")
 
 
 def speedup_text(result: Result | None, ours: str, baseline: str) -> str:
@@ -52,7 +63,7 @@ def speedup_row(cells: dict[str, Any], result: Result | None, network: str, sigm
         number(auto / irs if auto and irs else None, ".2f", missing), speedup_text(result, "auto one-sided", GIVEN),
         speedup_text(result, "auto two-sided", "scratch two-sided"), speedup_text(result, "auto two-sided", COHEN),
         number(default / irs if default and irs else None, ".2f", missing),
-        *((str(result["settings"]["images"]), how(result["changed"]["numerics"])) if result else ("", "")),
+        *((str(result["settings"]["images"]), describe_numerics(result["changed"]["numerics"])) if result else ("", "")),
     ]  # fmt: skip
 
 
@@ -76,7 +87,7 @@ def costs(found: Found) -> str:
             curve, passes = result["curves"][name], result["curves"][name]["passes"][-1]
             computing = result["computing seconds"][name] / s["images"]
             row.append(f"{curve['ACR'][-1]:.4f} / {passes:,.0f} / {1e3 * price * passes:.2f} + {1e3 * computing:.2f}")
-        rows.append([*row, str(s["images"]), how(result["changed"]["numerics"])])
+        rows.append([*row, str(s["images"]), describe_numerics(result["changed"]["numerics"])])
     if not rows:
         return ""
     headers = (
@@ -95,10 +106,10 @@ def headline(found: Found) -> str:
     wanted = [(n, s, c) for n, s, c in cells if s == "1.0" or found.get(n, s, c)]
     rows = []
     for n, s, c in wanted:
-        told = {s: {"int8": reference["cells"].get(n, {}).get("speedup")}}
-        rows.append(speedup_row(told, found.get(n, s, c), n, s, c))
-    told = reference["cells"]["imagenet-resnet50"]
-    rows.append(speedup_row({"1.0": {"int8": told["speedup"]}}, None, "imagenet-resnet50", "1.0", "int8-twin"))
+        published = {s: {"int8": reference["cells"].get(n, {}).get("speedup")}}
+        rows.append(speedup_row(published, found.get(n, s, c), n, s, c))
+    imagenet = reference["cells"]["imagenet-resnet50"]
+    rows.append(speedup_row({"1.0": {"int8": imagenet["speedup"]}}, None, "imagenet-resnet50", "1.0", "int8-twin"))
     hours = reference["cells"]["cifar-resnet110"]
     return (
         f"{reference['table']}: {hours['baseline hours']} hours to {hours['IRS hours']} hours at one ACR. Our numbers are means over the whole "
@@ -115,7 +126,7 @@ def _seconds(result: Result) -> str:
         ours = [_seconds_at(curves[f"{method} one-sided"], radius, price) for method in METHODS]
         rows.append([share, f"{radius:.4f}", f"{PAPER_IMAGES * price * passes:,.0f}", *ours])
     return (
-        f"Seconds of forward passes for {PAPER_IMAGES} images, {1e6 * price:.1f} µs each ({how(result['changed']['numerics'])}), to reach what "
+        f"Seconds of forward passes for {PAPER_IMAGES} images, {1e6 * price:.1f} µs each ({describe_numerics(result['changed']['numerics'])}), to reach what "
         "Cohen's baseline reaches with n_p votes. *under*: the smallest budget that was run reaches more. A dash: out of reach. A cache of n votes "
         "knows no more than n votes do, and flips take of it, so that with n_p near n / 2 certifying anew is as good.\n\n"
         f"{table(('n_p', 'ACR', 'Cohen', *METHODS), rows)}\n"
@@ -159,7 +170,7 @@ def large_np(found: Found) -> str:
             for budget in s["budgets"]
         ]  # fmt: skip
         name = NETWORK_NAMES.get(s["network"], s["network"])
-        text += f"{name}, sigma {s['sigma']}, {s['approximation']}, n = {s['samples']:,}, {s['images']} images, {how(result['changed']['numerics'])}; ACR (forward passes per image):\n\n"
+        text += f"{name}, sigma {s['sigma']}, {s['approximation']}, n = {s['samples']:,}, {s['images']} images, {describe_numerics(result['changed']['numerics'])}; ACR (forward passes per image):\n\n"
         text += table(("n_p", "irs", "series", "auto", "auto two-sided", "Cohen", "given class"), rows) + "\n"
     return text + costs(found)
 

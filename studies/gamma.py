@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from recert.recertification import recertify
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
-from recert.studies.settings import cell_settings, provenance
-from recert.studies.sweep import base_cache
+from recert import recertify
+from studies.curves import base_cache
+from studies.methods import method_named
+from studies.networks import ORIGINAL, open_votes
+from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.votes import draw_votes
 
 GAMMAS = (0.9, 0.95, 0.975, 0.99, 0.995, 0.999)
 SHARES = (0.01, 0.05, 0.1)
@@ -21,22 +23,21 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """ACR of irs by threshold and budget."""
-    asked, bench = settings(request, cell), Bench(request)
-    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
-    try:
-        cache, acr = base_cache(original, cell.samples), {}
-        # The largest budget asks for the votes of all.
-        budgets = asked["budgets"][-1:] if request.draw_only else asked["budgets"]
+    asked, acr = settings(request, cell), {}
+    with (
+        open_votes(request, cell, ORIGINAL) as original,
+        open_votes(request, cell, cell.approximation) as changed,
+    ):
+        cache = base_cache(original, cell.samples)
         for gamma in GAMMAS:
             request.clock.check()
-            results = [
-                recertify(changed, None, cache, samples=n, alpha=ALPHA, method="irs", reuse_threshold=gamma)
-                for n in budgets
-            ]
+            chosen = method_named("irs", reuse_threshold=gamma) | {"alpha": ALPHA, "certificate": "one-sided"}
+            if request.draw_only:
+                # The largest budget asks for the votes of all.
+                draw_votes(changed, cache, samples=asked["budgets"][-1], **chosen)
+                continue
+            results = [recertify(changed, None, cache, samples=n, **chosen) for n in asked["budgets"]]
             acr[f"{gamma:g}"] = [result.average_certified_radius(changed.labels) for result in results]
-    finally:
-        original.save()
-        changed.save()
     if request.draw_only:
         return None
     lower = cache.certify(certificate="one-sided").top_lower

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from recert.bounds import clopper_pearson_upper
-from recert.noise import Stream
-from recert.studies.networks import ORIGINAL, Bench
-from recert.studies.request import Cell, Request
-from recert.studies.settings import cell_settings, provenance
+from studies.networks import ORIGINAL, open_votes
+from studies.request import Cell, Request
+from studies.settings import cell_settings, provenance
+from studies.votes import Stream
 
 NOISES, ALPHA_ZETA = 1_000, 0.001
 
@@ -19,17 +19,16 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """Mean over the inputs of the share and of the bound; and the bound that no flips at all would give."""
-    asked, bench = settings(request, cell), Bench(request)
+    asked = settings(request, cell)
     noises = asked["noises"]
-    original, changed = (bench.votes(cell.network, cell.sigma, change) for change in (ORIGINAL, cell.approximation))
-    try:
-        before, after = (votes.votes(Stream.ESTIMATION, noises) for votes in (original, changed))
-    finally:
-        original.save()
-        changed.save()
+    with (
+        open_votes(request, cell, ORIGINAL) as original,
+        open_votes(request, cell, cell.approximation) as changed,
+    ):
+        before, after = (votes.first(Stream.ESTIMATION, noises) for votes in (original, changed))
     if request.draw_only:
         return None
-    # A vote for nobody always disagrees.
+    # An invalid vote always disagrees.
     flips = ((before != after) | (after >= changed.classes)).sum(axis=1)
     top = np.array([np.bincount(row, minlength=256).argmax() for row in before])[:, None]
     return {
