@@ -1,6 +1,7 @@
 """Votes in a store: drawn once, exact after a reload, refused where they would be mixed up."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,16 +69,19 @@ def test_the_clock_stops_a_draw_and_keeps_what_it_had(open_store: OpenStore) -> 
         assert len(collect(votes, works[:2], "reading")) == 2
 
 
-def test_no_network_is_opened_when_the_time_is_over(open_store: OpenStore) -> None:
+def test_no_network_is_opened_when_the_time_is_over(open_store: OpenStore, tmp_path: Path) -> None:
     over, coins = Clock(minutes=1, started=time.monotonic() - 120), Coins()
     with pytest.raises(OutOfTime):
         open_store(coins, clock=over)
-    with open_store(coins) as votes:
-        path = votes.path
+    with open_store(coins):  # now there is a store, and the network is opened when a vote is missing
+        pass
     opened: list[int | None] = []
     with (
         StudyVotes(
-            path, count=12, open_network=lambda size: opened.append(size) or (coins, about(coins)), clock=over
+            tmp_path / "original",
+            count=12,
+            open_network=lambda size: opened.append(size) or (coins, about(coins)),
+            clock=over,
         ) as votes,
         pytest.raises(OutOfTime),
     ):
