@@ -25,6 +25,7 @@ Later, from these votes alone: python -m studies speedup --full --networks cifar
 app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -38,12 +39,12 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="At the paper's size; else a few images, in minutes.")] = False,
     networks: Annotated[str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110.")] = None,
     sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
-    approximations: Annotated[str | None, typer.Option(help="fp16,bf16,int8-twin,prune:0.1,...")] = None,
+    approximations: Annotated[str | None, typer.Option(help="Changes: fp16,int8-twin,prune:0.1.")] = None,
     count: Annotated[int | None, typer.Option(help="So many of the 500 test images, the first.")] = None,
     samples: Annotated[str | None, typer.Option(help="Votes in the cache, n: 10000,100000.")] = None,
     data: Annotated[str, typer.Option("--data", "-d", help="CIFAR-10: cifar10:DIR.")] = "cifar10",
     weights: Annotated[
-        Path | None, typer.Option(help="Folder with trained NETWORK-SIGMA.safetensors; else shipped weights.")
+        Path | None, typer.Option(help="Folder of trained weights, NAME-SIGMA.safetensors; else those shipped.")
     ] = None,
     store: Annotated[Path, typer.Option("--store", "-s", help="Folder where votes are stored.")] = Path("runs/studies"),
     out: Annotated[
