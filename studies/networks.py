@@ -65,7 +65,7 @@ def open_network(request: Request, spec: NetworkSpec, batch_size: int | None) ->
     request.log(f"{spec.network}, sigma {spec.sigma:g}, {spec.approximation}: {description}")
     about = About(
         network=spec.network, approximation=spec.approximation, noise=noise.spec, seed=spec.seed, data=data.name,
-        indices=data.indices.tolist(), labels=data.labels.tolist(), clean=clean_answers(model, data.inputs).tolist(),
+        digests=source.digests, indices=data.indices.tolist(), labels=data.labels.tolist(), clean=clean_answers(model, data.inputs).tolist(),
         description=description, facts=facts,
     )  # fmt: skip
     return source, about

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recert.errors import RecertError
+from recert import RecertError
 from studies.catalogue import Grid, Study
 
 ALPHA, CACHE_ALPHA = 0.002, 0.001
@@ -19,10 +19,6 @@ IMAGES = 500
 
 class OutOfTime(RecertError):
     """The time that was given is over; what was drawn is kept: run the same command again."""
-
-
-class MissingVotes(RecertError):
-    """Votes are needed that are not in the store and cannot be drawn here: draw them where the others were drawn."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from studies.request import Cell, MissingVotes, OutOfTime, Request
+from recert.errors import ContextMismatch, MissingVotes
+from studies.request import Cell, OutOfTime, Request
 from studies.results import read_result, write_result
 
 LARGEST_TAR = 15 * 2**20
@@ -30,7 +31,7 @@ def run(request: Request) -> bool:
         except OutOfTime as error:
             request.log(f"{name}: {error}")
             return False
-        except MissingVotes as error:
+        except (MissingVotes, ContextMismatch) as error:
             request.log(f"{name}: left out: {error}")
             missing.append(name)
     return not missing
@@ -54,13 +55,13 @@ def _name(cell: Cell | None) -> str:
 
 
 def pack(store: Path, file: Path) -> list[Path]:
-    """All votes of a store in plain tars of at most 15 MiB each, to be carried elsewhere (they are compressed already)."""
-    votes = sorted(store.glob("*.parquet"))
-    if not votes:
+    """All votes of a store in plain tars of about 15 MiB each, to be carried elsewhere (they are compressed already)."""
+    files = sorted(path for path in store.glob("*/*") if path.suffix in (".parquet", ".json"))
+    if not files:
         raise ValueError(f"expected votes in {store}, got none; draw some first")
     file.parent.mkdir(parents=True, exist_ok=True)
     groups: list[list[Path]] = [[]]
-    for path in votes:
+    for path in files:
         if groups[-1] and sum(_in_tar(other) for other in groups[-1]) + _in_tar(path) > LARGEST_TAR:
             groups.append([])
         groups[-1].append(path)
@@ -68,9 +69,10 @@ def pack(store: Path, file: Path) -> list[Path]:
     for tar, group in zip(tars, groups, strict=True):
         with tarfile.open(tar, "w") as archive:
             for path in group:
-                archive.add(path, arcname=path.name)
+                archive.add(path, arcname=str(path.relative_to(store)))
     return tars
 
 
 def _in_tar(path: Path) -> int:
+    """Bytes that a file takes in a tar: its contents, a header, and what fills the last block."""
     return path.stat().st_size + 1536

@@ -1,12 +1,12 @@
-"""Votes of the studies' networks: drawn once, kept in a store, answered from there. Drawing and computing can be apart.
+"""Votes of the studies' networks: drawn once, stored, and read from there. Drawing and computing can be apart.
 
 The only module that reaches for names that `recert` does not export yet.
 """
 
 import inspect
-import time
+import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,23 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import recert
-from recert.cache.directory import Directory
-from recert.cache.manifest import differing_numerics, mixed_numerics
-from recert.models.identity import ModelIdentity
+from recert.caching import CachingSource
+from recert.errors import CorruptCache, MissingVotes
 from recert.noise import Stream, parse_noise
 from recert.sampling import ProgressCallback, VoteChunk, VoteSource, Work, collect, open_source
 from recert.votes import Votes, count_votes
-from studies.pace import Pace
-from studies.request import Clock, MissingVotes
-from studies.vote_file import About as FileAbout
-from studies.vote_file import Slots, read_votes, write_votes
+from studies.request import Clock
 
 __all__ = [
-    "About", "ProgressCallback", "Stream", "StudyVotes", "VoteChunk", "VoteSource", "Votes", "Work",
+    "About", "MissingVotes", "ProgressCallback", "Stream", "StudyVotes", "VoteChunk", "VoteSource", "Votes", "Work",
     "collect", "count_votes", "draw_votes", "open_source",
 ]  # fmt: skip
 
-SECONDS_BETWEEN_WRITES = 45.0
+ABOUT = "_about.json"  # a leading underscore: readers of a cache pass over it
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,7 @@ class About:
     noise: str
     seed: int
     data: str
+    digests: list[str]
     indices: list[int]
     labels: list[int]
     clean: list[int]
@@ -50,15 +47,38 @@ class About:
     description: str
     facts: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, store: Path) -> Self:
+        try:
+            return cls(**json.loads((store / ABOUT).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise CorruptCache(
+                f"{store} does not say whose votes it holds: {error}; delete it and draw them again"
+            ) from error
 
-Open = Callable[[int | None], tuple[VoteSource, About]]
+    def joined(self, other: Self, store: Path) -> Self:
+        """Of both, the one that is about more inputs; the first of them must be the same."""
+        shared = min(len(self.digests), len(other.digests))
+        if self.digests[:shared] != other.digests[:shared]:
+            raise MissingVotes(f"{store} holds votes about other inputs; use another --store")
+        return other if len(other.digests) > len(self.digests) else self
+
+    def write(self, store: Path) -> None:
+        """Put the file in place, or nothing of it."""
+        store.mkdir(parents=True, exist_ok=True)
+        unfinished = store / f".{ABOUT}.{os.getpid()}.tmp"
+        unfinished.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        unfinished.replace(store / ABOUT)
+
+
+OpenNetwork = Callable[[int | None], tuple[VoteSource, About]]
 """Loads a network, to be asked in batches of this size if one is given, and says whose votes it will give."""
 
 
 class StudyVotes:
-    """A source of votes with a file. It asks its network only for votes that are not there, and only if it may.
+    """Votes of one network on the first `count` images. The network is loaded when a vote is wanted that the store lacks.
 
-    The file is written now and then while votes are drawn, and by `save`: a killed run loses less than a minute.
+    A source of votes, and a context manager: at the end of the block every vote that was drawn is in the store.
     """
 
     def __init__(
@@ -66,41 +86,40 @@ class StudyVotes:
         path: Path,
         *,
         count: int,
-        open_network: Open | None,
+        open_network: OpenNetwork | None,
         clock: Clock,
         allow_numerics: bool = False,
         progress: ProgressCallback | None = None,
     ) -> None:
-        path = path.with_name(f"{path.name}.parquet")
         self.path, self._open_network, self._clock, self._progress = path, open_network, clock, progress
         self._allow_numerics = allow_numerics
-        self._network: VoteSource | None = None
-        self._written, self._unwritten = time.monotonic(), 0
-        self._lock, self._holding = ExitStack(), False
-        self._seen = 0
-        if path.exists():
-            self._read()
-        if not path.exists() or count > len(self.about.digests):
-            self._open()
-        self.classes, self.input_shape = self.about.classes, self.about.input_shape
-        self.identity = ModelIdentity(**self.about.identity)
+        if recert.Cache.manifest_at(path) is not None:
+            self._votes, self.about = CachingSource.from_store(path), About.read(path)
+            if count > len(self.about.digests):
+                self._load_network()
+        else:
+            self._load_network()
         self.digests = self.about.digests[:count]
-        self.streams = frozenset({Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH})
-        self.noise, self.seed = parse_noise(self.about.noise), self.about.seed
+        self.classes, self.input_shape, self.identity = (
+            self._votes.classes,
+            self._votes.input_shape,
+            self._votes.identity,
+        )
+        self.streams, self.noise, self.seed = self._votes.streams, parse_noise(self.about.noise), self.about.seed
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.save()
-
-    @property
-    def seconds_per_pass(self) -> float:
-        return self.about.seconds_per_pass
+        self._votes.close()
 
     @property
     def numerics(self) -> dict[str, str]:
-        return self.about.numerics
+        return self._votes.numerics
+
+    @property
+    def seconds_per_pass(self) -> float:
+        return self._votes.seconds_per_pass
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -108,124 +127,65 @@ class StudyVotes:
 
     @property
     def clean(self) -> NDArray[np.int64]:
+        """Answers of the network to the inputs without noise."""
         return np.array(self.about.clean[: len(self.digests)], dtype=np.int64)
 
-    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
-        unknown = [Work(work.position, work.stream, samples) for work in works if len(samples := self._unknown(work))]
-        if unknown:
-            self._draw(unknown, self.path.stem, progress or self._progress)
-        for work in works:
-            samples = np.asarray(work.samples, dtype=np.int64)
-            votes, _ = self._slots.reserve(work.position, work.stream, 0)
-            yield VoteChunk(work, 0, votes[samples], len(samples) * self.about.seconds_per_pass)
-
-    def first(self, stream: Stream, samples: int) -> NDArray[np.unsignedinteger]:
+    def first(self, stream: Stream, samples: int) -> Votes:
         """The first votes of all inputs: inputs x samples."""
         works = [Work(i, stream, range(samples)) for i in range(len(self.digests))]
         return np.stack([drawn.votes for drawn in collect(self, works, "drawing")])
 
-    def _unknown(self, work: Work) -> NDArray[np.int64]:
-        samples = np.asarray(work.samples, dtype=np.int64)
-        size = int(samples[-1]) + 1 if len(samples) else 0
-        return samples[~self._slots.reserve(work.position, work.stream, size)[1][samples]]
-
-    def _draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> None:
-        network = self._open(sum(len(work.samples) for work in works))
-        self._hold()
-        pace = Pace()
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         try:
-            for chunk in network.draw(works, task, progress):
-                drawn = np.asarray(chunk.work.samples[chunk.start : chunk.start + len(chunk.votes)], dtype=np.int64)
-                votes, known = self._slots.reserve(chunk.work.position, chunk.work.stream, int(drawn[-1]) + 1)
-                votes[drawn], known[drawn] = chunk.votes, True
-                pace.add(len(drawn))
-                self._clock.check()
-                if time.monotonic() - self._written > SECONDS_BETWEEN_WRITES:
-                    self._write()
-        finally:
-            pace.add(0)
-            self.about.passes += pace.passes
-            self.about.seconds += pace.seconds
-            before = self.about.seconds_per_pass
-            self.about.seconds_per_pass = min(before, pace.fastest or before) if before else pace.fastest or pace.mean
-            self._unwritten += pace.passes
+            yield from self._stored(works, task, progress)
+        except MissingVotes as error:  # which comes before the first chunk
+            if self._open_network is None:
+                lacking = str(error).partition(";")[0]
+                raise MissingVotes(f"{lacking}, and none may be drawn; draw them without --no-draw") from None
+            self._load_network()
+            yield from self._stored(works, task, progress)
 
-    def save(self) -> None:
-        """Write what was drawn since it was written last, and let others draw into this file."""
-        with self._lock:
-            if self._unwritten:
-                self._write()
-        self._holding = False
+    def _stored(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        """Votes of the caching source, which may know more inputs, and equal ones once."""
+        place = {digest: i for i, digest in enumerate(self._votes.digests)}
+        wanted = [Work(place[self.digests[work.position]], work.stream, work.samples) for work in works]
+        work_of = {id(theirs): ours for theirs, ours in zip(wanted, works, strict=True)}
+        for chunk in self._votes.draw(wanted, task, progress):
+            yield replace(chunk, work=work_of[id(chunk.work)])
 
-    def _hold(self) -> None:
-        """Keep other processes from writing this file until it is saved, and take over what they have written."""
-        if self._holding:
-            return
-        self._lock.enter_context(Directory(self.path.parent / ".locks" / self.path.stem).locked())
-        self._holding = True
-        if self.path.stat().st_mtime_ns != self._seen:
-            self._read()
-
-    def _read(self) -> None:
-        self._seen = self.path.stat().st_mtime_ns
-        self.about, self._slots = read_votes(self.path)
-
-    def _write(self) -> None:
-        write_votes(self.path, self.about, self._slots)
-        self._written, self._unwritten, self._seen = time.monotonic(), 0, self.path.stat().st_mtime_ns
-
-    def _open(self, missing: int | None = None) -> VoteSource:
-        """The network, once it is sure that its votes belong in this file."""
-        if self._network is not None:
-            return self._network
+    def _load_network(self) -> None:
+        """From now on, draw what the store lacks. Refused if the store is about another network or other inputs."""
         if self._open_network is None:
-            wanted = "its votes" if missing is None else f"{missing:,} more votes"
-            raise MissingVotes(f"{self.path} lacks {wanted}, and drawing is switched off; draw them without --no-draw")
+            raise MissingVotes(f"{self.path} lacks its votes, and none may be drawn; draw them without --no-draw")
         self._clock.check()  # loading and compiling take long, too
-        if not self.path.exists():
-            self._network, self.about = self._opened(None)
-            self._slots = Slots(self.about.classes)
-            self._write()
-            return self._network
+        before = recert.Cache.manifest_at(self.path)
         # The batch size of the votes that are there: it is chosen by a clock, and belongs to the numerics.
-        drawn_by = self.about.numerics.get("batch_size", "")
-        self._network, fresh = self._opened(int(drawn_by) if drawn_by.isdigit() else None)
-        self._check(fresh)
-        longer = fresh if len(fresh.digests) > len(self.about.digests) else self.about
-        self.about = replace(
-            self.about, numerics=mixed_numerics(self.about.numerics, fresh.numerics), digests=longer.digests,
-            indices=longer.indices, labels=longer.labels, clean=longer.clean,
-        )  # fmt: skip
-        return self._network
+        source, about = self._open_network(None if before is None else before.batch_size)
+        if before is not None:
+            about = About.read(self.path).joined(about, self.path)
+        timed = TimedSource(source, self.path.name, self._clock, self._progress)
+        self._votes = CachingSource(timed, store=self.path, allow_numerics=self._allow_numerics)
+        self.about = about
+        about.write(self.path)
 
-    def _opened(self, batch_size: int | None) -> tuple[VoteSource, FileAbout]:
-        assert self._open_network is not None
-        source, about = self._open_network(batch_size)
-        return source, FileAbout(
-            **asdict(about), classes=source.classes, input_shape=source.input_shape, digests=source.digests,
-            identity=asdict(source.identity), numerics=source.numerics,
-        )  # fmt: skip
 
-    def _check(self, fresh: FileAbout) -> None:
-        """Votes of two networks, or of one under two kinds of numerics, do not go into one file."""
-        old = self.about
-        for name in ("identity", "noise", "seed", "data"):
-            before, now = asdict(old)[name], asdict(fresh)[name]
-            if before != now:
-                raise MissingVotes(
-                    f"{self.path} holds votes with another {name} ({before}, here {now}); use another --store"
-                )
-        shared = min(len(old.digests), len(fresh.digests))
-        if old.digests[:shared] != fresh.digests[:shared]:
-            raise MissingVotes(f"{self.path} holds votes about other inputs; use another --store")
-        differing = differing_numerics(old.numerics, fresh.numerics)
-        if differing and not self._allow_numerics:
-            drawn_with = ", ".join(
-                f"{name} {old.numerics.get(name)} (here {fresh.numerics.get(name)})" for name in differing
-            )
-            raise MissingVotes(
-                f"{self.path} lacks votes, and they were drawn with {drawn_with}; draw the rest there, or use --allow-numerics"
-            )
+class TimedSource:
+    """Votes of a network until the time is over. Progress is shown under the name of the store."""
+
+    def __init__(self, source: VoteSource, name: str, clock: Clock, progress: ProgressCallback | None) -> None:
+        self._source, self._name, self._clock, self._progress = source, name, clock, progress
+        self.classes, self.identity, self.digests = source.classes, source.identity, source.digests
+        self.input_shape, self.streams = source.input_shape, source.streams
+        self.noise, self.seed = source.noise, source.seed
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        return self._source.numerics
+
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        for chunk in self._source.draw(works, self._name, progress or self._progress):
+            yield chunk
+            self._clock.check()
 
 
 def draw_votes(source: VoteSource, cache: recert.Cache, **settings: Any) -> None:

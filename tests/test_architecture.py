@@ -31,14 +31,15 @@ def room(file: Path) -> str:
 
 
 PURE = {"bounds", "radius", "metrics", "planning", "votes"}
-NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report"}
+NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "metrics": set(), "radius": set(), "compiled": set(),
+    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "radius": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled"},
     "models": {"errors", "extras", "noise"},
     "certificates": {"bounds", "radius", "metrics", "noise"},
-    "cache": {"certificates", "errors", "models", "noise", "votes"},
+    "cache": {"certificates", "errors", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
+    "caching": {"cache", "errors", "sampling"},
     "engines": {"cache", "errors", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "radius"},
     # certify(proxy=...) hands over to `proxy`, which is built on certify itself
@@ -50,15 +51,15 @@ ALLOWED = {
         "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "radius", "sampling", "votes",
     },
     "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"cache", "certificates", "certification", "metrics", "recertification", "sampling"},
+    "comparison": {"cache", "caching", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
-        "bounds", "cache", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
+        "bounds", "cache", "caching", "certificates", "certification", "models", "noise", "planning", "radius", "recertification", "sampling",
     },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "models"},
     "figures": set(),
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "noise", "version"},
-    "training": {"cache", "data", "errors", "models", "noise", "version"},
+    "training": {"data", "errors", "models", "noise", "storage", "version"},
 }  # fmt: skip
 
 

@@ -347,7 +347,7 @@ def test_a_store_that_cannot_be_written_counts_in_this_process(tmp_path: Path, m
     def refuse(*_: object) -> None:
         raise PermissionError("the disk is read-only")
 
-    monkeypatch.setattr("recert.cache.directory.Directory.write", refuse)
+    monkeypatch.setattr("recert.storage.Directory.write", refuse)
     for number in (1, 2):
         with pytest.warns(UserWarning, match="counts in this process only: the disk is read-only"):
             assert again(tmp_path, samples=40 + number).looks == number

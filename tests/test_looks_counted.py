@@ -50,7 +50,7 @@ def test_a_storage_that_fails_in_its_own_way_costs_no_result(tmp_path: Path, mon
     def refuse(*_: object) -> None:
         raise RuntimeError("403 from the cloud")
 
-    monkeypatch.setattr("recert.cache.directory.Directory.write", refuse)
+    monkeypatch.setattr("recert.storage.Directory.write", refuse)
     with pytest.warns(UserWarning, match="counts in this process only: 403 from the cloud"):
         assert len(again(tmp_path)) == 6
 

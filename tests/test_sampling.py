@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 import recert
 from recert import Gaussian, Progress
+from recert.caching import CachingSource
 from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
-from recert.sampling import RememberingSource, Sampler, Work, collect
+from recert.sampling import Sampler, Work, collect
 from recert.votes import nobody, vote_dtype
 
 NOISE = Gaussian(0.7)
@@ -295,7 +296,7 @@ def test_a_source_is_not_taken_for_another() -> None:
         ({"noise": NOISE, "seed": 4}, "source of votes with seed"),
     ):
         with pytest.raises(ValueError, match=words):
-            recert.certify(RememberingSource(source), inputs(), samples=100, **options)
+            recert.certify(CachingSource(source), inputs(), samples=100, **options)
     with pytest.raises(ValueError, match="the inputs that the source of votes was made with"):
         recert.certify(source, inputs() + 1, samples=100, noise=NOISE, seed=3)
 

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import Cache
+from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.certification import check_settings
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.recertification import recertify
 from recert.recertification.methods import run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, RememberingSource, VoteSource, open_source
+from recert.sampling import ProgressCallback, VoteSource, open_source
 from recert.sampling.network import Model
 
 BASELINES = ("scratch", "scratch-cached")
@@ -85,7 +86,7 @@ def compare(
     irs is one-sided, as in the paper, and is compared with one-sided baselines.
     """
     m = cache.manifest
-    source = RememberingSource(
+    source = CachingSource(
         open_source(model, inputs, noise=m.gaussian, seed=m.seed, classes=m.classes, batch_size=batch_size)
     )
     kinds = {method: "one-sided" if method == "irs" else certificate or m.certificate for method in methods}

@@ -46,6 +46,10 @@ class IncompleteCache(RecertError):
     """Votes are still missing: run the same `certify` again, it continues where it stopped."""
 
 
+class MissingVotes(RecertError):
+    """A store is asked for votes that it does not hold, and nothing is drawn: draw them with the model, into the same store."""
+
+
 class CorruptCache(RecertError):
     """A file of the cache is not what was written: restore it, or delete it and run `certify` again."""
 

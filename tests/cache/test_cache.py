@@ -14,9 +14,9 @@ from torch import Tensor, nn
 import recert
 from recert import Cache, Gaussian
 from recert.cache import parts, writer
-from recert.cache.directory import Directory
 from recert.errors import ContextMismatch, CorruptCache, IncompleteCache, StoreBusy, UnknownInputs
 from recert.noise import Stream
+from recert.storage import Directory
 
 OPTIONS = {"noise": Gaussian(0.5), "samples": 300, "selection_samples": 20, "seed": 1, "batch_size": 32}
 

@@ -11,9 +11,9 @@ import pytest
 import recert
 from recert import Cache, Gaussian
 from recert.cache import limits, merge, merging, writer
-from recert.cache.directory import Directory
 from recert.cache.manifest import Manifest
 from recert.errors import ContextMismatch, CorruptCache, StoreBusy
+from recert.storage import Directory
 from tests.cache.stores import OPTIONS, all_votes, files, forge, inputs, make, network
 
 
@@ -196,7 +196,7 @@ def test_parts_of_something_else_at_a_url_are_not_taken_up(shards: list[Path]) -
         Cache.open("memory://merged/other")
 
 
-def test_many_long_names_are_joined_as_far_as_there_is_room(tmp_path: Path) -> None:
+def test_many_long_names_are_joined_up_to_what_a_manifest_may_hold(tmp_path: Path) -> None:
     manifest = make(tmp_path, slice(0, 1)).manifest
     names = [{"model": "small, wide", "data": f"{i:03}" + "x" * 90} for i in range(100)]
     whole = merging.merged([replace(manifest, names=each) for each in names], allow_numerics=False)

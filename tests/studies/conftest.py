@@ -64,7 +64,7 @@ def about(coins: Coins) -> About:
     count = len(coins.digests)
     return About(
         network="coins", approximation="changed" if coins.changed else "original", noise=coins.noise.spec, seed=coins.seed,
-        data="coins", indices=list(range(count)), labels=[0] * count, clean=[0] * count, description="coins",
+        data="coins", digests=coins.digests, indices=list(range(count)), labels=[0] * count, clean=[0] * count, description="coins",
     )  # fmt: skip
 
 

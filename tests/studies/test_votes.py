@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from recert import Gaussian, RecertError
-from recert.errors import StoreBusy
+from recert.errors import MissingVotes, StoreBusy
 from recert.noise import Stream
 from recert.sampling import Work, collect
 from studies.baseline_votes import BaselineVotes
-from studies.request import Clock, MissingVotes, OutOfTime
+from studies.request import Clock, OutOfTime
 from studies.votes import StudyVotes
 from tests.studies.conftest import Coins, OpenStore, about
 
@@ -73,8 +73,8 @@ def test_no_network_is_opened_when_the_time_is_over(open_store: OpenStore, tmp_p
     over, coins = Clock(minutes=1, started=time.monotonic() - 120), Coins()
     with pytest.raises(OutOfTime):
         open_store(coins, clock=over)
-    with open_store(coins):  # now there is a store, and the network is opened when a vote is missing
-        pass
+    with open_store(coins) as votes:  # now there is a store, and the network is opened when a vote is missing
+        collect(votes, [Work(0, Stream.FRESH, range(9))], "drawing")
     opened: list[int | None] = []
     with (
         StudyVotes(

@@ -1,4 +1,4 @@
-"""What certifying leaves behind: every vote, and what it takes to use them again. The only room that touches its files."""
+"""The store of votes: every vote that was drawn, and what it takes to use it again. Only this package touches its files."""
 
 from recert.cache.cache import Cache
 from recert.cache.manifest import Manifest

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
-from recert.cache.directory import Directory
 from recert.cache.looks import Inputs, Looks, Size, can_be_told, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
 from recert.cache.votes import VoteTable
-from recert.cache.writer import PartWriter
+from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
-from recert.errors import CorruptCache, UnknownInputs
+from recert.errors import CorruptCache, IncompleteCache, UnknownInputs
 from recert.noise import Stream
+from recert.storage import Directory
 from recert.votes import Votes
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
@@ -38,7 +38,8 @@ class Cache:
     def __repr__(self) -> str:
         m = self.manifest
         where = "in memory" if self._directory is None else f"at {self._directory}"
-        return f"<Cache {where}: {len(self.digests)} inputs, {m.samples} votes each, {m.noise}, seed {m.seed}>"
+        votes = f"{m.samples} votes each" if self.promises_votes else "scattered votes"
+        return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise}, seed {m.seed}>"
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -110,8 +111,17 @@ class Cache:
             for gap in self._table.missing(digest, stream, self.manifest.wanted(stream))
         ]
 
+    @property
+    def promises_votes(self) -> bool:
+        """Whether every input has, or is still to get, all votes that certify it; a store of scattered votes says no."""
+        return self.manifest.samples > 0
+
+    def totals(self, stream: Stream) -> tuple[int, float]:
+        """Votes of a stream over all inputs, and the seconds that they took."""
+        return self._table.totals(stream)
+
     @contextmanager
-    def writing(self) -> Iterator[PartWriter]:
+    def writing(self, inputs_per_part: int = INPUTS_PER_PART) -> Iterator[PartWriter]:
         """A writer for new votes. What was drawn, and how, is kept even if drawing fails; at the end the cache is sealed."""
         if self._directory is None:
             writer = PartWriter(self.manifest.classes, lambda rows: self._table.add(rows, None))
@@ -119,7 +129,7 @@ class Cache:
             writer.flush()
             return
         self._write_manifest()
-        writer = PartWriter(self.manifest.classes, self._write_part)
+        writer = PartWriter(self.manifest.classes, self._write_part, inputs_per_part=inputs_per_part)
         try:
             yield writer
         finally:
@@ -203,13 +213,19 @@ class Cache:
 
     def counts(self, stream: Stream) -> NDArray[np.int64]:
         """Votes per class: inputs x classes."""
+        self._require_promise()
         n, classes = self.manifest.wanted(stream), self.manifest.classes
         counts = [self._table.counts(digest, stream, n, classes) for digest in self.digests]
         return np.array(counts, dtype=np.int64).reshape(-1, classes)
 
     def votes(self, digest: str, stream: Stream = Stream.ESTIMATION) -> Votes:
         """All votes of one input, in sample order."""
+        self._require_promise()
         return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def parts_with(self, digest: str, stream: Stream) -> list[str]:
+        """Names of the stored parts that hold votes of one input."""
+        return self._table.parts_with(digest, stream)
 
     def part_names(self) -> list[str]:
         """Names of the stored parts, in order; none in memory."""
@@ -223,6 +239,7 @@ class Cache:
 
     def about(self, digests: Sequence[str]) -> "Cache":
         """The same cache, viewed for other inputs. Inputs that it does not hold are named."""
+        self._require_promise()  # whoever asks certifies, replays or audits all votes of these inputs
         known = set(self.manifest.inputs)
         unknown = [i for i, digest in enumerate(digests) if digest not in known]
         if unknown:
@@ -267,6 +284,13 @@ class Cache:
             problems.append(str(error))
         lacking = {digest for digest, _, _ in cache.missing()}
         return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
+
+    def _require_promise(self) -> None:
+        if not self.promises_votes:
+            raise IncompleteCache(
+                f"expected a cache with all votes of its inputs, got {self!r}; run certify with this store to draw the others, or "
+                "read its votes with CachingSource.from_store"
+            )
 
     def _write_part(self, rows: list[parts.Row]) -> None:
         assert self._directory is not None

@@ -35,12 +35,16 @@ def check(m: "Manifest") -> None:
     for name, smallest, largest in (
         ("seed", 0, LARGEST_SEED),
         ("classes", 2, CLASSES),
-        ("samples", 1, LARGEST_SAMPLE),
-        ("selection_samples", 1, LARGEST_SAMPLE),
+        ("samples", 0, LARGEST_SAMPLE),
+        ("selection_samples", 0, LARGEST_SAMPLE),
         ("family", 1, 2**63 - 1),
         ("claims", 0, 2**63 - 1),
     ):
         _whole(name, getattr(m, name), smallest, largest)
+    if (m.samples == 0) != (m.selection_samples == 0):  # both are 0 in a store that promises no complete votes
+        raise ValueError(
+            f"expected samples and selection_samples both 0 or both at least 1, got {m.samples} and {m.selection_samples}"
+        )
     alpha: Any = m.alpha
     if isinstance(alpha, bool) or not isinstance(alpha, float | np.floating) or not 0 < alpha < 1:
         raise ValueError(f"expected alpha between 0 and 1, got {_shown(alpha)}")

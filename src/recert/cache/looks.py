@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import strict_json
-from recert.cache.directory import Directory
 from recert.certificates import Together
 from recert.errors import CorruptCache
 from recert.models.identity import ModelIdentity
 from recert.noise.keys import LARGEST_SAMPLE
+from recert.storage import Directory
 
 _PREFIX, _SUFFIX = "_look-", ".json"  # a leading underscore: readers of Parquet folders pass over it
 _LARGEST = 2**25  # bytes of a look: eleven an input

@@ -16,7 +16,11 @@ MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and sealed parts."""
+    """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and sealed parts.
+
+    Every input has, or is still to get, `selection_samples` and `samples` votes. Both are 0 in a store of scattered votes,
+    which promises none: it certifies nothing.
+    """
 
     model: ModelIdentity
     noise: str
@@ -59,7 +63,7 @@ class Manifest:
 
     def wanted(self, stream: Stream) -> int:
         """How many votes of a stream every input must have."""
-        return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}[stream]
+        return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}.get(stream, 0)
 
     def to_json(self) -> bytes:
         return (json.dumps(asdict(self), indent=1, default=int) + "\n").encode()

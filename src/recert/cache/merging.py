@@ -10,11 +10,11 @@ import numpy as np
 
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
-from recert.cache.directory import Directory, flush_directory
 from recert.cache.manifest import MANIFEST, Manifest, mixed_numerics
+from recert.cache.samples import as_array, common, simplified
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
-from recert.votes import count_votes
+from recert.storage import Directory, flush_directory
 
 Path = str | os.PathLike[str]
 
@@ -42,14 +42,15 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         )
     path = target.local.rstrip("/")
     folder, name = os.path.split(path)
-    workshop = Directory(os.path.join(folder, f".{name}.merging"))  # on the same disk, so that a rename moves it
-    with workshop.locked():
-        for left_over in workshop.names():
+    # On the same disk, so that a rename moves it.
+    unfinished = Directory(os.path.join(folder, f".{name}.merging"))
+    with unfinished.locked():
+        for left_over in unfinished.names():
             if left_over.endswith((".parquet", ".json", ".tmp")):
-                workshop.remove(left_over)
-        _fill(Cache(manifest, workshop), workshop, sources)
-        assert workshop.local is not None
-        os.rename(workshop.local, path)
+                unfinished.remove(left_over)
+        _fill(Cache(manifest, unfinished), unfinished, sources)
+        assert unfinished.local is not None
+        os.rename(unfinished.local, path)
         flush_directory(folder or ".")
     return Cache.open(out)
 
@@ -90,7 +91,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
 
 
 def _all_names(manifests: Sequence[Manifest]) -> dict[str, str]:
-    """Every name once, as far as there is room: names are for people, and no merge fails for them."""
+    """Every name once, as far as the manifest may hold them: names are for people, and no merge fails for them."""
     kinds = list(dict.fromkeys(kind for m in manifests for kind in m.names))[: limits.ENTRIES]
     joined = {kind: ", ".join(dict.fromkeys(m.names[kind] for m in manifests if kind in m.names)) for kind in kinds}
     return {
@@ -106,16 +107,16 @@ def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
         for name in source.part_names():
             data, rows = source.part(name)
             fresh = [piece for row in rows for piece in _fresh(row, table)]
-            if [(row.start, row.length) for row in fresh] != [(row.start, row.length) for row in rows]:
+            if len(fresh) != len(rows) or any(piece is not row for piece, row in zip(fresh, rows, strict=True)):
                 if not fresh:
                     continue
                 name, data = parts.encode(fresh, whole.manifest.classes, whole.manifest.context)
             target.write(name, data)
             table.add(fresh, name)
             written.add(name)
-    strangers = sorted(set(filter(parts.is_part, target.names())) - written)
-    if strangers:
-        raise FileExistsError(f"expected a new place for the merged cache, got {target}, which holds {strangers[0]}")
+    others = sorted(set(filter(parts.is_part, target.names())) - written)
+    if others:
+        raise FileExistsError(f"expected a new place for the merged cache, got {target}, which holds {others[0]}")
     for source in sources:
         source.looks.copy_to(target)
     with whole.writing():
@@ -124,24 +125,20 @@ def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
 
 def _fresh(row: parts.Row, table: VoteTable) -> Iterator[parts.Row]:
     """The pieces of a row that the table lacks; where it has them, they must be the same votes."""
-    assert row.votes is not None
-    for known in table.known(row.digest, row.stream, row.start, row.end):
-        assert known.votes is not None
-        start, end = max(row.start, known.start), min(row.end, known.end)
-        if not np.array_equal(
-            row.votes[start - row.start : end - row.start], known.votes[start - known.start : end - known.start]
-        ):
+    across = table.known(row.digest, row.stream, row.start, row.end)
+    for known in across:
+        both = common(row.samples, known.samples)
+        if len(both) and not np.array_equal(row.votes_of(both), known.votes_of(both)):
             raise CorruptCache(
-                f"two stores hold different votes for input {row.digest[:12]} ({row.stream.name.lower()}, samples {start} to "
-                f"{end - 1}); one of them is not what the model says: audit both with recert cache audit"
+                f"two stores hold different votes for input {row.digest[:12]} ({row.stream.name.lower()}, samples {both[0]} to "
+                f"{both[-1]}); one of them is not what the model says: audit both with recert cache audit"
             )
-    for gap in table.missing(row.digest, row.stream, row.end):
-        first, last = max(gap.start, row.start), gap.stop
-        if first < last:
-            votes = row.votes[first - row.start : last - row.start]
-            counts = count_votes(votes, len(row.counts))
-            share = row.seconds * len(votes) / row.length
-            yield replace(row, start=first, length=len(votes), votes=votes, counts=counts, seconds=share)
+    lacking = (common(row.samples, gap) for gap in table.missing(row.digest, row.stream, row.end))
+    pieces = [samples for samples in lacking if len(samples)]
+    if pieces and any(each.known is not None for each in (row, *across)):  # else there would be a row for every gap
+        pieces = [simplified(np.concatenate([as_array(samples) for samples in pieces]))]
+    for samples in pieces:
+        yield row if len(samples) == len(row.samples) else row.part_about(samples)
 
 
 def _larger(ours: Any, theirs: Any) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recert.cache import limits, pages
 from recert.cache.manifest import escaped
+from recert.cache.samples import Samples, places
 from recert.errors import CorruptCache
 from recert.noise import Stream
 from recert.noise.keys import LARGEST_SAMPLE
@@ -19,12 +20,18 @@ from recert.votes import Votes, count_votes, nobody, vote_dtype
 
 PREFIX, SUFFIX = "part-", ".parquet"
 CONTEXT = "recert.context"
-STREAMS = {stream.name.lower(): stream for stream in (Stream.SELECTION, Stream.ESTIMATION)}
+STREAMS = {stream.name.lower(): stream for stream in (Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH)}
+ROWS_PER_GROUP = 64
+"""In parts with gaps, whose rows are short: a row group costs about a kilobyte."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Votes of one input for samples [start, start + len(votes)) of a stream; votes may be left on disk."""
+    """Votes of one input for samples [start, start + length) of a stream; votes may be left on disk.
+
+    A replay draws scattered samples: then `known` are those that were drawn, the first and the last of the range among them,
+    and there are votes for these only.
+    """
 
     digest: str
     stream: Stream
@@ -33,10 +40,33 @@ class Row:
     counts: NDArray[np.int64]
     seconds: float
     votes: Votes | None = None
+    known: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, digest: str, stream: Stream, samples: Samples, votes: Votes, seconds: float, classes: int) -> "Row":
+        """A row about these samples, which increase."""
+        known = None if isinstance(samples, range) else samples
+        start, end = int(samples[0]), int(samples[-1]) + 1
+        return cls(digest, stream, start, end - start, count_votes(votes, classes), seconds, votes, known)
 
     @property
     def end(self) -> int:
         return self.start + self.length
+
+    @property
+    def samples(self) -> Samples:
+        """The samples that there are votes for."""
+        return range(self.start, self.end) if self.known is None else self.known
+
+    def votes_of(self, samples: Samples) -> Votes:
+        """Votes for some of the samples."""
+        assert self.votes is not None
+        return self.votes[places(samples, self.samples)]
+
+    def part_about(self, samples: Samples) -> "Row":
+        """The same for some of the samples only, which took their share of the seconds."""
+        seconds = self.seconds * len(samples) / len(self.samples)
+        return Row.of(self.digest, self.stream, samples, self.votes_of(samples), seconds, len(self.counts))
 
 
 def schema(classes: int) -> pa.Schema:
@@ -55,7 +85,10 @@ def schema(classes: int) -> pa.Schema:
 
 
 def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]:
-    """A part's file name and bytes, which say whose votes they are. One row group per input: a reader fetches only what it needs."""
+    """A part's file name and bytes, which say whose votes they are. A sample that was not drawn is a null among the votes.
+
+    Rows without gaps have a row group each: a reader fetches only what it needs.
+    """
     columns = {
         "input": [bytes.fromhex(row.digest) for row in rows],
         "stream": [row.stream.name.lower() for row in rows],
@@ -63,14 +96,15 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
         "length": [row.length for row in rows],
         "counts": [row.counts for row in rows],
         "seconds": [row.seconds for row in rows],
-        "votes": [row.votes for row in rows],
+        "votes": _vote_lists(rows, classes),
     }
+    gaps = any(row.known is not None for row in rows)
     table = pa.table(columns, schema=schema(classes).with_metadata({CONTEXT: context}))
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
         sink,
-        row_group_size=1,
+        row_group_size=ROWS_PER_GROUP if gaps else 1,
         compression="zstd",
         compression_level=3,
         use_dictionary=True,
@@ -78,6 +112,21 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
     )
     data = sink.getvalue().to_pybytes()
     return f"{PREFIX}{hashlib.sha256(data).hexdigest()}{SUFFIX}", data
+
+
+def _vote_lists(rows: Sequence[Row], classes: int) -> pa.ListArray:
+    kind = pa.from_numpy_dtype(vote_dtype(classes))
+    lists = [pa.array(row.votes, kind) if row.known is None else _with_nulls(row, classes) for row in rows]
+    offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
+    return pa.ListArray.from_arrays(offsets, pa.concat_arrays(lists) if lists else pa.array([], kind))
+
+
+def _with_nulls(row: Row, classes: int) -> pa.Array:
+    """The votes of all samples in the range: null where none was drawn."""
+    votes, unknown = np.zeros(row.length, vote_dtype(classes)), np.ones(row.length, dtype=bool)
+    here = places(row.samples, range(row.start, row.end))
+    votes[here], unknown[here] = row.votes, False
+    return pa.array(votes, mask=unknown)
 
 
 def is_part(name: str) -> bool:
@@ -137,32 +186,45 @@ def _check_schema(got: pa.Schema, expected: pa.Schema) -> None:
 def _row(table: pa.Table, i: int, classes: int) -> Row:
     values = {name: table[name][i] for name in table.column_names}
     missing = [name for name, value in values.items() if not value.is_valid]
-    if missing or values["votes"].values.null_count or values["counts"].values.null_count:
-        raise ValueError(f"row {i} has no {missing[0] if missing else 'value in its votes or counts'}")
-    votes, counts = values["votes"].values.to_numpy(), values["counts"].values.to_numpy()
+    if missing or values["counts"].values.null_count:
+        raise ValueError(f"row {i} has no {missing[0] if missing else 'value in its counts'}")
+    start, length, votes = values["start"].as_py(), values["length"].as_py(), values["votes"].values
+    _check_range(start, length, len(votes), i)
     row = Row(
         digest=values["input"].as_py().hex(),
         stream=STREAMS[values["stream"].as_py()],
-        start=values["start"].as_py(),
-        length=values["length"].as_py(),
-        counts=counts,
+        start=start,
+        length=length,
+        counts=values["counts"].values.to_numpy(),
         seconds=values["seconds"].as_py(),
-        votes=votes,
+        votes=votes.drop_null().to_numpy() if votes.null_count else votes.to_numpy(),
+        known=start + _drawn(votes, i) if votes.null_count else None,
     )
     _check_row(row, i, classes)
     return row
 
 
+def _check_range(start: int, length: int, votes: int, i: int) -> None:
+    if votes != length or length < 1:
+        raise ValueError(f"row {i} has {votes} votes where it says {length}")
+    if start < 0 or start + length > LARGEST_SAMPLE + 1:
+        raise ValueError(f"row {i} holds samples {start} to {start + length}, outside of 0 to {LARGEST_SAMPLE}")
+
+
+def _drawn(votes: pa.Array, i: int) -> NDArray[np.int64]:
+    """Places of the votes that are there. A row without gaps at its ends is the only way to write its samples."""
+    drawn = np.flatnonzero(votes.is_valid().to_numpy(zero_copy_only=False))
+    if not len(drawn) or (drawn[0], drawn[-1]) != (0, len(votes) - 1):
+        raise ValueError(f"row {i} begins or ends with a sample that was not drawn")
+    return drawn
+
+
 def _check_row(row: Row, i: int, classes: int) -> None:
     assert row.votes is not None
-    if len(row.votes) != row.length or row.length < 1:
-        raise ValueError(f"row {i} has {len(row.votes)} votes where it says {row.length}")
-    if row.start < 0 or row.end > LARGEST_SAMPLE + 1:
-        raise ValueError(f"row {i} holds samples {row.start} to {row.end}, outside of 0 to {LARGEST_SAMPLE}")
     if not 0 <= row.seconds < float("inf"):
         raise ValueError(f"row {i} took {row.seconds} seconds")
-    strange = (row.votes >= classes) & (row.votes != nobody(row.votes.dtype))
-    if strange.any():
-        raise ValueError(f"row {i} has votes for class {row.votes[strange][0]} of {classes}")
+    invalid = (row.votes >= classes) & (row.votes != nobody(row.votes.dtype))
+    if invalid.any():
+        raise ValueError(f"row {i} has votes for class {row.votes[invalid][0]} of {classes}")
     if not np.array_equal(count_votes(row.votes, classes), row.counts):
         raise ValueError(f"counts of input {row.digest[:12]} do not match its votes")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
-from recert.cache.directory import Directory
 from recert.cache.manifest import MANIFEST, Manifest
 from recert.errors import CorruptCache
+from recert.storage import Directory
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -10,33 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
-from recert.cache.directory import Directory
+from recert.cache.samples import as_array, common, gaps, places
 from recert.errors import CorruptCache, IncompleteCache
 from recert.noise import Stream
-from recert.votes import Votes, count_votes
+from recert.storage import Directory
+from recert.votes import Votes, count_votes, vote_dtype
 
 Slot = tuple[str, Stream]
 
 
 class VoteTable:
-    """Rows of votes by input and stream. Rows of a stored part keep their counts here and their votes on disk."""
+    """Rows of votes by input and stream. Rows of a stored part keep their counts here and their votes on disk.
+
+    Two rows of one input and stream may lie across each other, but no sample is in both.
+    """
 
     def __init__(self, directory: Directory | None, context: str, classes: int) -> None:
         self._directory = directory
         self._context, self._classes = context, classes
         self._rows: dict[Slot, list[tuple[parts.Row, str | None]]] = defaultdict(list)
+        self._longest: dict[Slot, int] = defaultdict(int)
         self._part = functools.lru_cache(maxsize=2)(self._read_part)
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
         """Take rows up; those of a stored part keep their votes on disk. Rows that are here already must agree."""
         for row in rows:
-            slot = self._rows[row.digest, row.stream]
-            at = bisect.bisect_left(slot, row.start, key=lambda entry: entry[0].start)
-            beside = [entry for entry in slot[max(0, at - 1) : at + 1] if _overlap(entry[0], row)]
+            key = row.digest, row.stream
+            slot = self._rows[key]
+            beside = [entry for entry in self._across(key, row.start, row.end) if _share_samples(entry[0], row)]
             for known, holder in beside:
                 self._check_same(known, holder, row, part)
             if not beside:
+                at = bisect.bisect_left(slot, row.start, key=_start)
                 slot.insert(at, (row if part is None else replace(row, votes=None), part))
+                self._longest[key] = max(self._longest[key], row.length)
 
     def read(self, part: str) -> list[parts.Row]:
         """The rows of a stored part, votes and all."""
@@ -44,57 +51,61 @@ class VoteTable:
         return parts.decode(part, self._directory.read(part, limits.PART_BYTES), self._context, self._classes)
 
     def known(self, digest: str, stream: Stream, start: int, end: int) -> list[parts.Row]:
-        """Rows, with their votes, that hold any of the samples [start, end)."""
-        found = [
-            (row, part) for row, part in self._rows.get((digest, stream), []) if row.start < end and start < row.end
-        ]
-        return [
-            row if part is None else replace(row, votes=self._part(part)[digest, stream, row.start])
-            for row, part in found
-        ]
+        """Rows, with their votes, whose range holds any of the samples [start, end)."""
+        return [self._with_votes(row, part) for row, part in self._across((digest, stream), start, end)]
+
+    def parts_with(self, digest: str, stream: Stream) -> list[str]:
+        """Stored parts that hold votes of an input."""
+        return list(dict.fromkeys(part for _, part in self._rows.get((digest, stream), []) if part is not None))
 
     def missing(self, digest: str, stream: Stream, samples: int) -> list[range]:
         """Sample ranges below `samples` that are not here."""
-        gaps, reached = [], 0
-        for row, _ in self._rows.get((digest, stream), []):
-            if row.start > reached:
-                gaps.append(range(reached, min(row.start, samples)))
-            reached = row.end
-        gaps.append(range(reached, samples))
-        return [gap for gap in gaps if len(gap)]
+        return gaps([row.samples for row, _ in self._rows.get((digest, stream), [])], samples)
 
     def counts(self, digest: str, stream: Stream, samples: int, classes: int) -> NDArray[np.int64]:
         """Votes per class over exactly the first `samples` samples."""
         self._require(digest, stream, samples)
         rows = [row for row, _ in self._rows.get((digest, stream), [])]
-        if rows and rows[-1].end > samples:  # an extension was interrupted: only whole prefixes are counted
+        if any(row.end > samples for row in rows):  # there are more votes than that: only the first ones are counted
             return count_votes(self.votes(digest, stream, samples), classes)
-        return (
-            np.sum([row.counts for row in rows], axis=0, dtype=np.int64) if rows else np.zeros(classes, dtype=np.int64)
-        )
+        return sum((row.counts for row in rows), start=np.zeros(classes, dtype=np.int64))
 
     def votes(self, digest: str, stream: Stream, samples: int) -> Votes:
         """The first `samples` votes, in sample order."""
         self._require(digest, stream, samples)
-        pieces = []
-        for row, part in self._rows.get((digest, stream), []):
-            if row.start < samples:
-                votes = row.votes if part is None else self._part(part)[digest, stream, row.start]
-                assert votes is not None
-                pieces.append(votes[: samples - row.start])
-        return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint8)
+        votes = np.empty(samples, dtype=vote_dtype(self._classes))
+        for row in self.known(digest, stream, 0, samples):
+            wanted = common(row.samples, range(samples))
+            votes[places(wanted, range(samples))] = row.votes_of(wanted)
+        return votes
 
     def seconds(self, digest: str) -> float:
-        """Time spent on the votes of an input."""
-        return sum(row.seconds for stream in Stream for row, _ in self._rows.get((digest, stream), []))
+        """Time spent on the votes of an input that certify it."""
+        streams = (Stream.SELECTION, Stream.ESTIMATION)
+        return sum(row.seconds for stream in streams for row, _ in self._rows.get((digest, stream), []))
+
+    def totals(self, stream: Stream) -> tuple[int, float]:
+        """Votes of a stream over all inputs, and the seconds that they took."""
+        rows = [row for (_, of), slot in self._rows.items() if of is stream for row, _ in slot]
+        return sum(len(row.samples) for row in rows), sum(row.seconds for row in rows)
+
+    def _across(self, key: Slot, start: int, end: int) -> list[tuple[parts.Row, str | None]]:
+        """Entries whose range holds any of the samples [start, end). None begins earlier than the longest row is long."""
+        slot = self._rows.get(key, [])
+        first = bisect.bisect_right(slot, start - self._longest.get(key, 0), key=_start)
+        last = bisect.bisect_left(slot, end, key=_start)
+        return [entry for entry in slot[first:last] if entry[0].end > start]
+
+    def _with_votes(self, row: parts.Row, part: str | None) -> parts.Row:
+        return row if part is None else replace(row, votes=self._part(part)[row.digest, row.stream, row.start])
 
     def _check_same(self, known: parts.Row, holder: str | None, row: parts.Row, part: str | None) -> None:
         """Two parts may hold the same row, after a run that was cut short: then with the same votes."""
         about = f"input {row.digest[:12]} ({row.stream.name.lower()}, samples {row.start} to {row.end - 1})"
         twice = part is not None and holder == part
-        if twice or (known.start, known.length) != (row.start, row.length):
+        if twice or not _same_samples(known, row):
             raise CorruptCache(f"{_named(part)} holds votes of {about} that {_named(holder)} holds too; remove one")
-        votes = known.votes if holder is None else self._part(holder)[row.digest, row.stream, row.start]
+        votes = self._with_votes(known, holder).votes
         assert votes is not None
         assert row.votes is not None
         if not np.array_equal(votes, row.votes):
@@ -115,8 +126,19 @@ class VoteTable:
         return {(row.digest, row.stream, row.start): row.votes for row in self.read(name)}
 
 
-def _overlap(one: parts.Row, other: parts.Row) -> bool:
-    return one.start < other.end and other.start < one.end
+def _start(entry: tuple[parts.Row, str | None]) -> int:
+    return entry[0].start
+
+
+def _share_samples(one: parts.Row, other: parts.Row) -> bool:
+    return len(common(one.samples, other.samples)) > 0
+
+
+def _same_samples(one: parts.Row, other: parts.Row) -> bool:
+    """Rows of one range without gaps are compared by their ends alone."""
+    if (one.start, one.length) != (other.start, other.length):
+        return False
+    return one.known is other.known or np.array_equal(as_array(one.samples), as_array(other.samples))
 
 
 def _named(part: str | None) -> str:

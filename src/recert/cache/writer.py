@@ -1,60 +1,107 @@
 """Gathers votes into parts and closes a part now and then, so that a killed run loses little."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recert.cache.parts import Row
+from recert.cache.samples import Samples, as_array, simplified
 from recert.noise import Stream
-from recert.votes import Votes, count_votes
+from recert.votes import Votes
 
 INPUTS_PER_PART = 25
 SECONDS_PER_PART = 60.0
 VOTES_PER_PART = 2**25
+ROWS_PER_PART = 2**12
+LARGEST_GAP = 2**10
+"""Scattered samples make one row unless more samples than this lie between two of them: each costs a null."""
+LONGEST_WITH_GAPS = 2**20
+"""No row of scattered samples goes over a multiple of this, so that its nulls stay within what a part may hold."""
 
 
 class PartWriter:
-    """Collects chunks of votes, joins those that follow each other, and hands finished parts to `close`."""
+    """Collects chunks of votes, joins those that follow each other, and passes finished parts to `close`."""
 
-    def __init__(self, classes: int, close: Callable[[list[Row]], None]) -> None:
+    def __init__(
+        self, classes: int, close: Callable[[list[Row]], None], *, inputs_per_part: int = INPUTS_PER_PART
+    ) -> None:
         self._classes = classes
         self._close = close
+        self._inputs_per_part = inputs_per_part
         self._rows: list[Row] = []
-        self._open: list[tuple[Votes, float]] = []
-        self._open_at: tuple[str, Stream, int] | None = None
-        self._votes = 0
+        self._digests: set[str] = set()
+        self._open: list[tuple[Samples, Votes, float]] = []
+        self._open_of: tuple[str, Stream] | None = None
+        self._values = 0
         self._started = time.monotonic()
 
     def add(self, digest: str, stream: Stream, start: int, votes: Votes, seconds: float) -> None:
-        """Votes for samples [start, start + len(votes)) of an input."""
-        if self._open_at is None or not self._continues(digest, stream, start):
-            self._finish_row()
-            self._open_at = (digest, stream, start)
-        self._open.append((votes, seconds))
-        self._votes += len(votes)
-        inputs = len({row.digest for row in self._rows} | {digest})
-        late = time.monotonic() - self._started > SECONDS_PER_PART
-        if inputs > INPUTS_PER_PART or late or self._votes >= VOTES_PER_PART:
-            self.flush()
+        """Votes for samples [start, start + len(votes)) of an input. They join a row that ends where they begin."""
+        self._add(digest, stream, range(start, start + len(votes)), votes, seconds, joins=self._ends_at(start))
+
+    def add_scattered(
+        self, digest: str, stream: Stream, samples: NDArray[np.int64], votes: Votes, seconds: float
+    ) -> None:
+        """Votes for increasing samples of an input. Samples that lie far apart become several rows."""
+        for piece in _pieces(samples):
+            here, share = samples[piece], seconds * (piece.stop - piece.start) / len(samples)
+            self._add(digest, stream, simplified(here), votes[piece], share, joins=self._is_near(int(here[0])))
 
     def flush(self) -> None:
         """Close the part in hand, if there is one."""
         self._finish_row()
         if self._rows:
             self._close(self._rows)
-        self._rows, self._votes, self._started = [], 0, time.monotonic()
+        self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
 
-    def _continues(self, digest: str, stream: Stream, start: int) -> bool:
-        assert self._open_at is not None
-        begun_digest, begun_stream, begun = self._open_at
-        return (digest, stream) == (begun_digest, begun_stream) and start == begun + sum(len(v) for v, _ in self._open)
+    def _add(self, digest: str, stream: Stream, samples: Samples, votes: Votes, seconds: float, *, joins: bool) -> None:
+        if self._open_of != (digest, stream) or not joins:
+            self._finish_row()
+            self._open_of = (digest, stream)
+            self._digests.add(digest)
+        begin = self._end() if self._open else int(samples[0])
+        self._values += int(samples[-1]) + 1 - begin  # nulls are values, too
+        self._open.append((samples, votes, seconds))
+        full = self._values >= VOTES_PER_PART or len(self._rows) >= ROWS_PER_PART
+        late = time.monotonic() - self._started > SECONDS_PER_PART
+        if len(self._digests) > self._inputs_per_part or late or full:
+            self.flush()
+
+    def _end(self) -> int:
+        """The sample after the last one of the open row."""
+        return int(self._open[-1][0][-1]) + 1
+
+    def _ends_at(self, start: int) -> bool:
+        return bool(self._open) and self._end() == start
+
+    def _is_near(self, sample: int) -> bool:
+        """Whether a scattered sample may join the open row."""
+        return (
+            bool(self._open) and sample >= self._end() and len(list(_pieces(np.array([self._end() - 1, sample])))) == 1
+        )
 
     def _finish_row(self) -> None:
-        if self._open_at is None:
+        if self._open_of is None:
             return
-        digest, stream, start = self._open_at
-        votes = np.concatenate([v for v, _ in self._open])
-        counts = count_votes(votes, self._classes)
-        self._rows.append(Row(digest, stream, start, len(votes), counts, sum(s for _, s in self._open), votes))
-        self._open, self._open_at = [], None
+        samples, votes, seconds = zip(*self._open, strict=True)
+        row = Row.of(*self._open_of, _joined(samples), np.concatenate(votes), sum(seconds), self._classes)
+        self._rows.append(row)
+        self._open, self._open_of = [], None
+
+
+def _pieces(samples: NDArray[np.int64]) -> Iterator[slice]:
+    """Slices of increasing samples that may be a row each."""
+    far = np.diff(samples) - 1 > LARGEST_GAP
+    cuts = np.flatnonzero(far | (np.diff(samples // LONGEST_WITH_GAPS) > 0)) + 1
+    edges = [0, *cuts.tolist(), len(samples)]
+    return map(slice, edges[:-1], edges[1:])
+
+
+def _joined(pieces: Sequence[Samples]) -> Samples:
+    """Samples of pieces that come one after the other."""
+    first, last = int(pieces[0][0]), int(pieces[-1][-1])
+    if last - first + 1 == sum(map(len, pieces)):
+        return range(first, last + 1)
+    return np.concatenate([as_array(piece) for piece in pieces])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recert import bounds
 from recert.cache import Cache
+from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.choosing.final import certified
 from recert.choosing.prospects import Prospects, Yardstick
@@ -20,7 +21,7 @@ from recert.noise import Stream
 from recert.planning import Objective
 from recert.recertification.looks import Question
 from recert.recertification.task import Task
-from recert.sampling import ProgressCallback, RememberingSource
+from recert.sampling import ProgressCallback
 
 
 def most_finalists(alpha: float) -> int:
@@ -46,7 +47,7 @@ class Contest:
     progress: ProgressCallback | None
 
     def run(
-        self, sources: Mapping[str, RememberingSource], costs: Mapping[str, float]
+        self, sources: Mapping[str, CachingSource], costs: Mapping[str, float]
     ) -> tuple[tuple[Entry, ...], tuple[str, Certificates] | None]:
         """Entries in order of cost, and the winner with its certificates."""
         runners = self._first_lap(sources)
@@ -71,7 +72,7 @@ class Contest:
             entries.append(self._entry(runner, costs[runner.name], status, result))
         return tuple(entries), winner
 
-    def _first_lap(self, sources: Mapping[str, RememberingSource]) -> list[Runner]:
+    def _first_lap(self, sources: Mapping[str, CachingSource]) -> list[Runner]:
         manifest = self.cache.manifest
         two_sided = manifest.certificate == "two-sided"
         yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.gaussian.scale, two_sided)

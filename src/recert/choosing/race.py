@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import Cache
+from recert.caching import CachingSource
 from recert.choosing.prospects import Prospects, Tally
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, RememberingSource, Work, collect
+from recert.sampling import ProgressCallback, Work, collect
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ class Runner:
     """One candidate in the race. Its votes stand on selection noise, of which no claim is made."""
 
     name: str
-    source: RememberingSource
+    source: CachingSource
     cache: Cache
     positions: Ints
     """Where the inputs of the cache are in the source."""

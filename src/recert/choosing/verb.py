@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from recert import bounds
 from recert.cache import Cache, Manifest
+from recert.caching import CachingSource
 from recert.certification import CERTIFICATES, check_settings
 from recert.choosing.contest import Contest, most_finalists
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
-from recert.sampling import ProgressCallback, RememberingSource, StoredVotes, open_source
+from recert.sampling import ProgressCallback, StoredVotes, open_source
 from recert.sampling.network import Model
 
 FINAL_PASSES = 20
@@ -70,7 +71,7 @@ def select(
         raise ValueError(f"expected a tolerance of at least 0, in units of {metric}, got {tolerance}")
     costs = find_costs(candidates, cost, inputs)
     sources = {
-        name: RememberingSource(
+        name: CachingSource(
             open_source(
                 model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.gaussian, seed=manifest.seed,
                 classes=manifest.classes, batch_size=batch_size or manifest.batch_size, device=device,
@@ -123,7 +124,7 @@ def _samples(asked: int | None, manifest: Manifest, alpha: float, candidates: in
     return asked
 
 
-def _inputs(sources: Mapping[str, RememberingSource], labels: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
+def _inputs(sources: Mapping[str, CachingSource], labels: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
     """The inputs, which must be the same for all candidates, and as many labels."""
     digests = next(iter(sources.values())).digests
     stranger = next((name for name, source in sources.items() if source.digests != digests), None)

@@ -1,6 +1,5 @@
-"""Draws votes: the only room that calls a model."""
+"""Draws votes: the only package that calls a model."""
 
-from recert.sampling.remembering import RememberingSource
 from recert.sampling.sampler import Sampler
 from recert.sampling.source import Drawn, collect, collect_each, open_source
 from recert.sampling.stored import StoredVotes
@@ -10,7 +9,6 @@ __all__ = [
     "Drawn",
     "Progress",
     "ProgressCallback",
-    "RememberingSource",
     "Sampler",
     "StoredVotes",
     "VoteChunk",

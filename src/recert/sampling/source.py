@@ -47,9 +47,8 @@ def open_source(
 
 def _check_source(source: VoteSource, inputs: Any, noise: Gaussian, seed: int) -> None:
     """A source draws what it was made for, whatever it is asked to be about."""
-    for name, asked in (("noise", noise), ("seed", seed)):
-        known = getattr(source, name, asked)
-        if known != asked:
+    for name, asked, known in (("noise", noise, source.noise), ("seed", seed, source.seed)):
+        if known is not None and known != asked:
             raise ValueError(f"expected a source of votes with {name} = {asked}, got one with {known}; make it anew")
     if inputs is not None and [input_digest(x) for x in checked_inputs(inputs)] != source.digests:
         raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.models.identity import ModelIdentity
-from recert.noise import Stream
+from recert.noise import Gaussian, Stream
 from recert.sampling.work import ProgressCallback, VoteChunk, Work
 from recert.votes import nobody, vote_dtype
 
@@ -44,6 +44,8 @@ class StoredVotes:
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
         self.streams = frozenset(raw)
+        self.noise: Gaussian | None = None  # whatever made the votes
+        self.seed: int | None = None
         self.numerics: dict[str, str] = {"source": "stored votes"}
         self.input_shape: tuple[int, ...] = ()
         self.digests = [hashlib.sha256(f"stored input {i}".encode()).hexdigest() for i in range(len(estimation))]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.models.identity import ModelIdentity
-from recert.noise import Stream
+from recert.noise import Gaussian, Stream
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
 
@@ -53,6 +53,16 @@ class VoteSource(Protocol):
     digests: list[str]
     input_shape: tuple[int, ...]
     streams: frozenset[Stream]
+
+    @property
+    def noise(self) -> Gaussian | None:
+        """What its votes are drawn under; None if they exist already, whatever made them."""
+        ...
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of its noise; None as above."""
+        ...
 
     @property
     def numerics(self) -> dict[str, str]:

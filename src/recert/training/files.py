@@ -9,8 +9,8 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
-from recert.cache.directory import Directory
 from recert.errors import RecertError
+from recert.storage import Directory
 from recert.training.card import Card, TrainedModel
 
 

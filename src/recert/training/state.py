@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from recert.cache.directory import Directory
+from recert.storage import Directory
 
 _FACTS = "training"
 

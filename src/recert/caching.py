@@ -1,0 +1,214 @@
+"""A source that draws each vote once, however often it is asked for, and keeps it: in memory, or in a store on disk."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from recert.cache import Cache, Manifest
+from recert.cache.arrays import Slot, VoteArrays
+from recert.cache.parts import STREAMS
+from recert.cache.samples import Samples, as_array, simplified
+from recert.cache.writer import ROWS_PER_PART, PartWriter
+from recert.errors import MissingVotes, UnknownInputs
+from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
+
+Path = str | os.PathLike[str]
+
+STORED = frozenset(STREAMS.values())
+UNUSED_ALPHA = 0.001
+"""A manifest states an alpha; a store of scattered votes makes no claim with it."""
+
+
+class CachingSource:
+    """The votes of a source, each drawn once. They are the same in whatever order they are asked for.
+
+    With `store` they are kept in a cache there (a path or an fsspec URL), and an interrupted run continues where it stopped. A
+    store of another model, noise, seed or kind of input is refused. So are other numerics, unless `allow_numerics`; the batch
+    size is one of them: make the source with that of `Cache.manifest_at(store)`. One process writes at a time, from the first
+    vote that it draws until `close` or the end of a `with` block, which write the last votes. A process that is killed loses
+    at most a minute of drawing. Without a source (`from_store`) nothing is drawn.
+    """
+
+    def __init__(self, source: VoteSource | None, *, store: Path | None = None, allow_numerics: bool = False) -> None:
+        self._source, self._store, self._allow_numerics = source, store, allow_numerics
+        self._cache = None if store is None else self._opened(store)
+        self._writer: PartWriter | None = None
+        self._writing = ExitStack()
+        if source is not None:
+            self.classes, self.identity, self.digests = source.classes, source.identity, source.digests
+            self.input_shape, self.noise, self.seed = source.input_shape, source.noise, source.seed
+            self.streams = source.streams
+        elif self._cache is not None:
+            m = self._cache.manifest
+            self.classes, self.identity, self.digests = m.classes, m.model, list(m.inputs)
+            self.input_shape, self.noise, self.seed = m.input_shape, m.gaussian, m.seed
+            self.streams = STORED
+        else:
+            raise ValueError("expected a source of votes, a store of them, or both, got none")
+        if store is not None:
+            self.streams &= STORED
+        self.forward_passes = 0
+        self._known = VoteArrays(self.classes)
+        self._count_stored()
+
+    @classmethod
+    def from_store(cls, store: Path) -> Self:
+        """The votes of a store, without the model. MissingVotes is raised when others are asked for."""
+        return cls(None, store=store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write the last votes to the store, and let other processes write. More votes may be drawn afterwards."""
+        self._writer = None
+        self._writing.close()
+
+    @property
+    def numerics(self) -> dict[str, str]:
+        """What votes were drawn with so far, those in the store included."""
+        if self._cache is not None:
+            return self._cache.manifest.numerics
+        assert self._source is not None
+        return self._source.numerics
+
+    @property
+    def seconds_per_pass(self) -> float:
+        """The mean over all votes, those in the store included, of what drawing them took."""
+        return self._seconds / self._votes if self._votes else 0.0
+
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        """Votes of all works, in order. What is not known is drawn first; seconds are the mean's."""
+        if missing := self._missing(works):
+            if self._store is not None and self._writer is None and self._source is not None:
+                self._begin_writing(self._store)
+                missing = self._missing(works)  # another process may have drawn some of them
+            self._draw(missing, task, progress)
+        for work in works:
+            votes = self._known.votes(self._slot(work), work.samples)
+            yield VoteChunk(work, 0, votes, len(votes) * self.seconds_per_pass)
+
+    def _missing(self, works: Sequence[Work]) -> list[Work]:
+        """What is to be drawn, each vote once."""
+        wanted: dict[Slot, Samples] = {}
+        missing = []
+        for work in works:
+            slot = self._slot(work)
+            self._read_parts(slot)
+            samples = self._known.unknown(slot, work.samples)
+            if slot in wanted:  # the same input twice
+                samples = simplified(np.setdiff1d(as_array(samples), as_array(wanted[slot])))
+            if len(samples):
+                missing.append(Work(work.position, work.stream, samples))
+                before = wanted.get(slot)
+                wanted[slot] = samples if before is None else np.union1d(as_array(before), as_array(samples))
+        return missing
+
+    def _slot(self, work: Work) -> Slot:
+        if self._store is not None and work.stream not in STORED:
+            raise ValueError(
+                f"expected a stream of {', '.join(STREAMS)}, got {work.stream.name.lower()}; leave out the store"
+            )
+        return self.digests[work.position], work.stream
+
+    def _draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> None:
+        """Draw votes and keep them as they come, whatever stops it."""
+        if self._source is None:
+            raise MissingVotes(_what_is_missing(self._store, works))
+        try:
+            for chunk in self._source.draw(works, task, progress):
+                self._keep(chunk)
+        except BaseException:
+            if self._writer is not None:
+                self._writer.flush()
+            raise
+        finally:  # memory may have run out and made batches smaller
+            if self._cache is not None:
+                self._cache.record_numerics(self._source.numerics)
+
+    def _keep(self, chunk: VoteChunk) -> None:
+        slot = digest, stream = self._slot(chunk.work)
+        samples = chunk.work.samples[chunk.start : chunk.start + len(chunk.votes)]
+        self._known.put(slot, samples, chunk.votes)
+        self.forward_passes += len(chunk.votes)
+        self._votes += len(chunk.votes)
+        self._seconds += chunk.seconds
+        if self._writer is None:
+            return
+        if isinstance(samples, range):
+            self._writer.add(digest, stream, samples.start, chunk.votes, chunk.seconds)
+        else:
+            self._writer.add_scattered(digest, stream, samples, chunk.votes, chunk.seconds)
+
+    def _opened(self, store: Path) -> Cache:
+        """The cache at the store, or a new one, once it is sure that votes of the source belong there."""
+        if self._source is None:
+            return Cache.open(store)
+        wanted, before = _scattered(self._source), Cache.manifest_at(store)
+        if before is not None:
+            before.check_context(wanted, allow_numerics=self._allow_numerics)
+            if before.samples > 0 and not set(wanted.inputs) <= set(before.inputs):
+                raise UnknownInputs(
+                    f"expected inputs of the cache at {store}, which promises all votes of its inputs, got others; certify them "
+                    "first, on the same store, or use another store"
+                )
+            wanted = replace(
+                wanted, samples=before.samples, selection_samples=before.selection_samples, alpha=before.alpha,
+                certificate=before.certificate, family=before.family, claims=before.claims,
+            )  # fmt: skip
+        return Cache.continue_or_create(wanted, store, wanted.inputs, allow_numerics=self._allow_numerics)
+
+    def _begin_writing(self, store: Path) -> None:
+        """Keep other processes from writing until `close`, and take up what they have written."""
+        with ExitStack() as stack:
+            stack.enter_context(Cache.locked(store))
+            self._cache = self._opened(store)
+            self._count_stored()
+            self._writer = stack.enter_context(self._cache.writing(inputs_per_part=ROWS_PER_PART))
+            self._writing = stack.pop_all()
+
+    def _count_stored(self) -> None:
+        """What the store has, all of which is still to be read."""
+        totals = [] if self._cache is None else [self._cache.totals(stream) for stream in STORED]
+        self._votes, self._seconds = sum(votes for votes, _ in totals), sum(seconds for _, seconds in totals)
+        self._unread = set() if self._cache is None else set(self._cache.part_names())
+
+    def _read_parts(self, slot: Slot) -> None:
+        """Take up the parts that hold votes of an input. Each is read once, for all inputs in it."""
+        if self._cache is None or not self._unread:
+            return
+        for name in self._unread.intersection(self._cache.parts_with(*slot)):
+            for row in self._cache.part(name)[1]:
+                assert row.votes is not None
+                self._known.put((row.digest, row.stream), row.samples, row.votes)
+            self._unread.discard(name)
+
+
+def _scattered(source: VoteSource) -> Manifest:
+    """The manifest of a store that promises no complete votes."""
+    if source.noise is None or source.seed is None:
+        raise ValueError(
+            f"expected a source that knows its noise and seed, to keep its votes in a store, got {type(source).__name__}; "
+            "leave out the store"
+        )
+    return Manifest(
+        model=source.identity, noise=source.noise.spec, seed=source.seed, classes=source.classes, input_shape=source.input_shape,
+        selection_samples=0, samples=0, alpha=UNUSED_ALPHA, certificate="two-sided", family=1, numerics=source.numerics,
+        inputs=tuple(dict.fromkeys(source.digests)),
+    )  # fmt: skip
+
+
+def _what_is_missing(store: Path | None, works: Sequence[Work]) -> str:
+    votes: Counter[str] = Counter()
+    for work in works:
+        votes[work.stream.name.lower()] += len(work.samples)
+    named = " and ".join(f"{count:,} {stream} votes" for stream, count in votes.items())
+    return f"{store} lacks {named}; draw them with CachingSource(source, store=...)"
