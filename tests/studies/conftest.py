@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,11 +76,11 @@ def stores_in(folder: Path) -> OpenStore:
     """Opens votes of coins, in a store named by whether they are changed."""
 
     def open_store(
-        coins: Coins | None, *, changed: bool = False, count: int = INPUTS, clock: Clock | None = None
+        coins: Coins | None, *, changed: bool = False, count: int = INPUTS, clock: Clock | None = None, **options: Any
     ) -> StudyVotes:
         path = folder / ("changed" if changed else "original")
         opened = None if coins is None else lambda batch_size: (coins, about(coins))
-        return StudyVotes(path, count=count, open_network=opened, clock=clock or Clock())
+        return StudyVotes(path, count=count, open_network=opened, clock=clock or Clock(), **options)
 
     return open_store
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from recert import Gaussian, RecertError
-from recert.errors import MissingVotes, StoreBusy
+from recert.errors import CorruptCache, MissingVotes, StoreBusy
 from recert.noise import Stream
 from recert.sampling import Work, collect
 from studies.baseline_votes import BaselineVotes
 from studies.request import Clock, OutOfTime
-from studies.votes import StudyVotes
+from studies.votes import ABOUT, About, StudyVotes
 from tests.studies.conftest import Coins, OpenStore, about
 
 
@@ -104,6 +104,60 @@ def test_votes_of_two_kinds_are_not_mixed(open_store: OpenStore, fields: dict[st
         collect(votes, [Work(0, Stream.FRESH, range(10))], "drawing")
     with pytest.raises(RecertError, match=message), open_store(Coins(**fields)) as votes:
         collect(votes, [Work(0, Stream.FRESH, range(20))], "drawing")
+
+
+def test_other_numerics_are_joined_when_that_is_allowed(open_store: OpenStore) -> None:
+    with open_store(Coins()) as votes:
+        collect(votes, [Work(0, Stream.FRESH, range(10))], "drawing")
+    coins = Coins(numerics={"device": "elsewhere", "dtype": "float32"})
+    with open_store(coins, allow_numerics=True) as votes:
+        collect(votes, [Work(0, Stream.FRESH, range(20))], "drawing")
+        assert votes.numerics["device"] == "coins, elsewhere"
+    assert coins.asked == 10
+
+
+def test_more_votes_are_drawn_with_the_batch_size_of_those_there(open_store: OpenStore, tmp_path: Path) -> None:
+    coins, sizes = Coins(numerics={"device": "coins", "batch_size": "48"}), []
+
+    def open_network(batch_size: int | None) -> tuple[Coins, About]:
+        sizes.append(batch_size)
+        return coins, about(coins)
+
+    for samples in (10, 20):
+        with StudyVotes(tmp_path / "original", count=12, open_network=open_network, clock=Clock()) as votes:
+            collect(votes, [Work(0, Stream.FRESH, range(samples))], "drawing")
+    assert sizes == [None, 48]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"network": "coins"}', "\x00"])
+def test_a_damaged_note_about_the_votes_is_refused(open_store: OpenStore, content: str) -> None:
+    with open_store(Coins()) as votes:
+        collect(votes, [Work(0, Stream.FRESH, range(10))], "drawing")
+    (votes.path / ABOUT).write_text(content)
+    with pytest.raises(CorruptCache, match="does not say whose votes"):
+        open_store(None)
+
+
+def test_damaged_votes_are_refused(open_store: OpenStore) -> None:
+    with open_store(Coins()) as votes:
+        collect(votes, [Work(0, Stream.FRESH, range(5_000))], "drawing")
+    (part,) = votes.path.glob("*.parquet")
+    data = bytearray(part.read_bytes())
+    data[len(data) // 8] ^= 0xFF
+    part.write_bytes(data)
+    with pytest.raises(CorruptCache), open_store(None) as votes:
+        collect(votes, [Work(0, Stream.FRESH, range(5_000))], "reading")
+
+
+def test_equal_images_have_equal_votes_and_rows_of_their_own(open_store: OpenStore) -> None:
+    twice = [*Coins().digests[:2], Coins().digests[0], *Coins().digests[2:4]]
+    with open_store(Coins(digests=twice), count=5) as votes:
+        first = votes.first(Stream.ESTIMATION, 40)
+    with open_store(None, count=5) as votes:
+        again = votes.first(Stream.ESTIMATION, 40)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(again[0], again[2])
+    np.testing.assert_array_equal(again[3], Coins().truth(3, Stream.ESTIMATION, 40))
 
 
 def test_more_images_extend_a_store(open_store: OpenStore) -> None:
