@@ -194,6 +194,15 @@ def test_missing_votes_leave_a_cell_out_and_say_so(request_for) -> None:  # type
     assert "left out" in lines[-1]
 
 
+def test_votes_drawn_otherwise_leave_a_cell_out_and_say_so(request_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    assert run(request_for("disparity", draw_only=True))
+    elsewhere = Coins(changed=True, numerics={"device": "elsewhere"})
+    monkeypatch.setattr(networks, "open_network", lambda *arguments: (elsewhere, about(elsewhere)))
+    lines: list[str] = []
+    assert not run(request_for("soundness", log=lines.append))  # asks for votes that the other study did not draw
+    assert "left out: the cache was made with" in lines[-1]
+
+
 def test_results_are_small_rounded_and_finite(tmp_path: Path) -> None:
     path = write_result(tmp_path, "a", {"x": 1 / 3, "list": [1, 2.5], "none": None})
     assert read_result(path) == {"x": 0.333333, "list": [1, 2.5], "none": None}
