@@ -8,7 +8,7 @@ from recert.bounds import two_sided_p_value
 from studies.networks import open_votes
 from studies.request import CACHE_ALPHA, Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import Stream, count_votes
+from studies.votes import Stream, votes_per_class
 
 NOISES = 1_000
 
@@ -24,7 +24,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
         drawn = votes.first(Stream.ESTIMATION, asked["noises"])
     if request.draw_only:
         return None
-    counts = np.stack([count_votes(row, votes.classes) for row in drawn])
+    counts = votes_per_class(drawn, votes.classes)
     first, second = np.sort(counts, axis=1)[:, [-1, -2]].T
     right = counts.argmax(axis=1) == votes.labels
     certain = np.asarray(two_sided_p_value(first, second)) <= CACHE_ALPHA

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from studies.votes import ProgressCallback, Stream, StudyVotes, VoteChunk, Work, collect
+from studies.stores import StudyVotes
+from studies.votes import ProgressCallback, Stream, VoteChunk, Work, draw_whole
 
 
 class BaselineVotes:
@@ -24,7 +25,7 @@ class BaselineVotes:
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         pieces = [self._pieces(work) for work in works]
-        drawn = iter(collect(self._votes, [piece for both in pieces for piece in both], task, progress))
+        drawn = iter(draw_whole(self._votes, [piece for both in pieces for piece in both], task, progress))
         for work, both in zip(works, pieces, strict=True):
             answers = [next(drawn) for _ in both]
             seconds = sum(answer.seconds for answer in answers)

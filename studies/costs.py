@@ -8,7 +8,7 @@ from studies.methods import AUTHORS, BASELINES, COHEN
 from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import StudyVotes
+from studies.stores import StudyVotes
 
 RADII = (0.25, 0.5, 1.0)
 _ONE_TO_TEN = tuple(share / 100 for share in range(1, 11))

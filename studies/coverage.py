@@ -10,7 +10,8 @@ from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
 from studies.soundness import METHODS, checked
-from studies.votes import Stream, StudyVotes, Votes, count_votes
+from studies.stores import StudyVotes
+from studies.votes import Stream, Votes, votes_per_class
 
 BLOCKS = 100
 """Of n noises each: one is the cache, the next one gives fresh votes, all others say what is true."""
@@ -54,7 +55,7 @@ def _one_cache(
     n = asked["samples"]
     here, following = (slice(n * number, n * (number + 1)) for number in (block, (block + 1) % BLOCKS))
     unseen = np.delete(after, np.r_[here, following], axis=1)
-    counts = np.stack([count_votes(row, original.classes) for row in unseen])
+    counts = votes_per_class(unseen, original.classes)
     cache = certify(
         StoredVotes(before[:, here], selection=selection, classes=original.classes), None, noise=original.noise,
         samples=n, selection_samples=SELECTION_SAMPLES, alpha=CACHE_ALPHA,

@@ -12,7 +12,8 @@ from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from studies.baseline_votes import BaselineVotes
 from studies.methods import AUTHORS, BASELINES, COHEN, method_named
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Clock
-from studies.votes import StudyVotes, VoteSource, draw_votes
+from studies.stores import StudyVotes
+from studies.votes import VoteSource, draw_votes
 
 METHODS = (
     ("irs", "one-sided"), ("series", "one-sided"), ("paired", "one-sided"), ("auto", "one-sided"), ("auto", "two-sided"),

@@ -14,7 +14,8 @@ from recert.approximations import Calibration, approximate
 from recert.data import Dataset, load_data
 from recert.models import LoadedModel, load_model
 from studies.request import IMAGES, Cell, Request
-from studies.votes import About, StudyVotes, VoteSource, open_source
+from studies.stores import About, StudyVotes
+from studies.votes import VoteSource, open_source
 
 ORIGINAL = "original"
 CALIBRATION_INPUTS = 256

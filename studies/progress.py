@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 import recert
@@ -14,8 +14,7 @@ SECONDS_PER_LINE = 30.0
 COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(),
-    MofNCompleteColumn(),
-    TextColumn("forward passes, {task.fields[rate]}/s,"),
+    TextColumn("{task.completed:,} of {task.total:,} passes, {task.fields[rate]}/s,"),
     TimeRemainingColumn(),
 )
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from studies.request import Cell, Request
-from studies.votes import StudyVotes
+from studies.stores import StudyVotes
 
 
 def cell_settings(request: Request, cell: Cell, **more: Any) -> dict[str, Any]:

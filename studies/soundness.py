@@ -11,7 +11,8 @@ from studies.methods import method_named
 from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import Stream, StudyVotes, count_votes, draw_votes
+from studies.stores import StudyVotes
+from studies.votes import Stream, draw_votes, votes_per_class
 
 METHODS = ("series", "paired", "joint", "irs", "auto")
 TIMES = 10
@@ -43,7 +44,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
             request.clock.check()
             results[method] = recertify(changed, None, cache, **_keywords(method, asked["budget"]))
         independent = anew.first(Stream.ESTIMATION, asked["independent_votes"])
-    counts = np.stack([count_votes(row, anew.classes) for row in independent])
+    counts = votes_per_class(independent, anew.classes)
     return {
         "settings": asked,
         "original": provenance(original),

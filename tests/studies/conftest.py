@@ -14,7 +14,7 @@ from recert.models.identity import ModelIdentity
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, Work
 from studies.request import Clock
-from studies.votes import About, StudyVotes
+from studies.stores import About, StudyVotes
 
 INPUTS = 12
 PROBABILITIES = np.linspace(0.55, 0.999, INPUTS)

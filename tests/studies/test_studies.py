@@ -26,7 +26,7 @@ from studies.page import section
 from studies.request import Cell, Request
 from studies.results import read_result, write_result
 from studies.run import pack, run
-from studies.votes import About
+from studies.stores import About
 from tests.studies.conftest import FLIPS, INPUTS, PROBABILITIES, Coins, about
 
 

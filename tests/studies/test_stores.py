@@ -13,7 +13,7 @@ from recert.noise import Stream
 from recert.sampling import Work, collect
 from studies.baseline_votes import BaselineVotes
 from studies.request import Clock, OutOfTime
-from studies.votes import ABOUT, About, StudyVotes
+from studies.stores import ABOUT, About, StudyVotes
 from tests.studies.conftest import Coins, OpenStore, about
 
 
