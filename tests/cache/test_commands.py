@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recert import Cache
+from recert import Cache, Gaussian
+from recert.caching import CachingSource
 from recert.cli.shards import Shard, parse_shard
 from recert.data import load_data
-from tests.cache.stores import forge
+from recert.noise import Stream
+from recert.sampling import Sampler, Work, collect
+from tests.cache.stores import forge, inputs, network
 from tests.test_cli import recert
 
 SMALL = ["--model", "digits", "--data", "digits", "--count", "7"]
@@ -146,3 +149,27 @@ def test_a_mismatch_names_the_model_and_a_short_hash(runs: Path) -> None:
     assert run.returncode == 1
     assert "(digits), but here it is" in line
     assert not any(len(word) > 40 and set(word) <= set("0123456789abcdef") for word in line.replace(";", " ").split())
+
+
+def test_stores_of_scattered_votes_are_shown_verified_and_merged(tmp_path: Path) -> None:
+    source = Sampler(network(), inputs(7), noise=Gaussian(0.5), seed=0, batch_size=16)
+    for name, first in (("a", 0), ("b", 3)):
+        with CachingSource(source, store=tmp_path / name) as votes:
+            works = [Work(i, Stream.ESTIMATION, np.array([2, 5, 90]) + i) for i in range(first, first + 4)]
+            collect(votes, [*works, Work(0, Stream.FRESH, range(20))], "test")
+    merged = recert("cache", "merge", "whole", "a", "b", cwd=tmp_path)
+    assert merged.returncode == 0, merged.stderr
+    assert "7 inputs of 2 stores, scattered votes, in 2 parts" in merged.stderr
+    verified = recert("cache", "verify", "whole", cwd=tmp_path)
+    assert (verified.returncode, verified.stdout) == (0, "")
+    assert "the cache is sound" in verified.stderr
+    shown = recert("cache", "show", "whole", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert "which certify nothing" in shown.stderr
+    facts = json.loads(recert("cache", "show", "whole", "-f", "json", cwd=tmp_path).stdout)[0]
+    counted = {name: facts[f"{name} votes of all inputs"] for name in ("selection", "estimation", "fresh")}
+    assert counted == {"selection": 0, "estimation": 21, "fresh": 20}
+    assert "votes per input" not in facts
+    exported = recert("cache", "export", "whole", "x.csv", cwd=tmp_path)
+    assert exported.returncode == 1
+    assert "expected a cache with all votes of its inputs" in exported.stderr.strip().splitlines()[-1]

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from recert import Cache
 from recert.cache import limits, parts
 from recert.cache.manifest import MANIFEST
+from recert.noise import Stream
 from recert.votes import count_votes
 from tests.cache.stores import put_part, rewrite_manifest, rewrite_rows
 
@@ -107,12 +108,51 @@ def turned(row: parts.Row) -> parts.Row:
     return replace(row, votes=votes, counts=count_votes(votes, 3))
 
 
-def bomb(*, honest_footer: bool) -> Case:
+def with_nulls(*places: int, fitting: bool = True, start: int | None = None, **votes: int) -> Case:
+    """Nulls at these places of every row, with counts that fit or do not; and other votes at some places, `at_2=7`."""
+
+    def change(t: pa.Table) -> pa.Table:
+        rows = [[*row] for row in t["votes"].to_pylist()]
+        for row in rows:
+            for place in places:
+                row[place] = None
+            for name, vote in votes.items():
+                row[int(name.removeprefix("at_"))] = vote
+        counts = [[row.count(vote) for vote in range(3)] for row in rows] if fitting else t["counts"].to_pylist()
+        starts = t["start"].to_pylist() if start is None else [start] * len(rows)
+        for name, values in (("votes", rows), ("counts", counts), ("start", starts)):
+            at = t.column_names.index(name)
+            t = t.set_column(at, name, pa.array(values, t.schema.field(name).type))
+        return t
+
+    return table(change)
+
+
+def rows_beside(*chosen: tuple[list[int], bool]) -> Case:
+    """A part beside the sound one: a row for each of these lists of estimation samples, with true votes or wrong ones."""
+
+    def add(store: Path) -> None:
+        cache = Cache.open(store)
+        votes = cache.votes(cache.digests[0])
+        rows = []
+        for samples, true in chosen:
+            here = np.array(samples)
+            drawn = votes[here % 300] if true else (votes[here % 300] + 1) % 3
+            rows.append(parts.Row.of(cache.digests[0], Stream.ESTIMATION, here, drawn.astype(np.uint8), 0.0, 3))
+        name, data = parts.encode(rows, 3, cache.manifest.context)
+        (store / name).write_bytes(data)
+
+    return add
+
+
+def bomb(*, honest_footer: bool, nulls: bool = False) -> Case:
     """A part of a few hundred bytes that unpacks to more votes than allowed; its footer says so, or says 300."""
 
     def write(store: Path) -> None:
         values = limits.PART_VALUES + 1
-        zeros = np.zeros(values, np.uint8)
+        zeros: Any = np.zeros(values, np.uint8)
+        if nulls:
+            zeros = pa.array(zeros, mask=np.arange(values) % (values - 1) > 0).to_pylist()
         context = pq.read_metadata(next(store.glob("part-*"))).metadata[b"recert.context"]
         rows = {
             "input": [bytes(32)], "stream": ["estimation"], "start": [0], "length": [values],
@@ -246,7 +286,7 @@ HOSTILE: dict[str, list[Case]] = {
         every_row(counts=lambda r: r.counts[::-1].copy()), every_row(counts=np.array([2**62] * 3)),
         every_row(votes=lambda r: np.full_like(r.votes, 7)), every_row(votes=lambda r: r.votes[:-1]),
         every_row(votes=lambda r: r.votes[:0], length=0, counts=np.zeros(3, np.int64)),
-        column("stream", first("fresh")), column("stream", first("ESTIMATION")), column("stream", first("")),
+        column("stream", first("fresh")), column("stream", first("calibration")), column("stream", first("ESTIMATION")), column("stream", first("")),
         column("votes", first(None)), column("counts", first(None)), column("input", first(None)), column("start", first(None)),
         column("votes", lambda v: [[None, *v[0][1:]], *v[1:]]),
     ],
@@ -266,8 +306,20 @@ HOSTILE: dict[str, list[Case]] = {
         second_part(turned), second_part(lambda r: replace(turned(r), start=5)), second_part(lambda r: replace(r, start=r.length - 1)),
         table(lambda t: pa.concat_tables([t, t.slice(0, 1).set_column(2, "start", pa.array([3]))])),
     ],
+    "parts with gaps that cannot be": [
+        with_nulls(0), with_nulls(-1), with_nulls(0, -1), with_nulls(*range(20)), with_nulls(*range(19)), with_nulls(5, fitting=False),
+        with_nulls(5), with_nulls(5, 6, 7), with_nulls(*range(1, 19)), with_nulls(5, at_6=7), with_nulls(5, at_6=254), with_nulls(5, at_6=255),
+        with_nulls(5, at_6=255, fitting=False), with_nulls(5, start=-1), with_nulls(5, start=2**32), with_nulls(5, start=2**62),
+        with_nulls(5, start=2**63 - 1), with_nulls(5, start=1), column("counts", lambda v: [[None, *v[0][1:]], *v[1:]]),
+        column("votes", lambda v: [[None] * len(v[0]), *v[1:]]), column("votes", lambda v: [[], *v[1:]]),
+        rows_beside(([3, 9, 20], True)), rows_beside(([3, 9, 20], False)), rows_beside(([299, 400], True)), rows_beside(([299, 400], False)),
+        rows_beside(([400, 402], True), ([401, 402], True)), rows_beside(([400, 402], True), ([402, 405], False)),
+        rows_beside(([400, 402], True), ([400, 402], True)), rows_beside(([400, 402], True), ([401, 403], True)),
+        rows_beside(([2**32 - 3, 2**32 - 1], True)), rows_beside(([2**32 - 2, 2**32], True)), manifest_field("samples", 0),
+        manifest_field("selection_samples", 0), lambda store: rewrite_manifest(store, lambda m: m | {"samples": 0, "selection_samples": 0}),
+    ],
     "parts that unpack to far more than they are": [
-        bomb(honest_footer=True), bomb(honest_footer=False), many_rows(limits.PART_ROWS + 1),
+        bomb(honest_footer=True), bomb(honest_footer=False), bomb(honest_footer=True, nulls=True), bomb(honest_footer=False, nulls=True), many_rows(limits.PART_ROWS + 1),
         instead("part", lambda path: sparse(path, limits.PART_BYTES + 1)),
     ],
     "links, pipes, devices and folders instead of files": [

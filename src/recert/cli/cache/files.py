@@ -52,11 +52,8 @@ def merge(
 
     whole = merge_stores(out, stores, allow_numerics=allow_numerics)
     m = whole.manifest
-    say(
-        escape(
-            f"{out}: {len(m.inputs)} inputs of {len(stores)} stores, {m.samples} votes each, in {len(m.parts)} parts"
-        )
-    )
+    votes = f"{m.samples} votes each" if whole.promises_votes else "scattered votes"
+    say(escape(f"{out}: {len(m.inputs)} inputs of {len(stores)} stores, {votes}, in {len(m.parts)} parts"))
     if whole.missing():
         say("some votes are missing; run certify with this store: it continues where the shards stopped")
 

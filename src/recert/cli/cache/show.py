@@ -28,7 +28,7 @@ def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.D
     cache = Cache.open(store)
     complete = not cache.missing()
     facts = {**_facts(cache, store), "complete": complete}
-    charts = _charts(cache) if complete and cache.digests else {}
+    charts = _charts(cache) if complete and cache.promises_votes and cache.digests else {}
     if format is o.Format.TABLE:
         show([{"fact": name, "value": escape(str(value))} for name, value in facts.items()], format)
         for title, chart in charts.items():
@@ -37,6 +37,8 @@ def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.D
             say(
                 "votes are missing, so nothing is certified yet; run the same certify again: it continues where it stopped"
             )
+        if not cache.promises_votes:
+            say("votes of scattered samples, which certify nothing; certify with this store draws what they lack")
     elif format is o.Format.JSON:
         show([facts | {title: [vars(b) for b in chart] for title, chart in charts.items()}], format)
     else:
@@ -45,14 +47,19 @@ def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.D
 
 def _facts(cache: "Cache", store: str) -> dict[str, Any]:
     from recert.cache.manifest import escaped, short
+    from recert.cache.parts import STREAMS
     from recert.cache.signing import is_signed
 
     m, looks = cache.manifest, cache.looks.known()
+    votes = {f"{name} votes of all inputs": cache.totals(stream)[0] for name, stream in STREAMS.items()}
+    promised = {
+        "selection votes per input": m.selection_samples, "votes per input": m.samples,
+        "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
+    }  # fmt: skip
     return {
         **{f"{escaped(kind)} name (untrusted)": escaped(name) for kind, name in m.names.items()},
         "noise": m.noise, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
-        "classes": m.classes, "selection votes per input": m.selection_samples, "votes per input": m.samples,
-        "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
+        "classes": m.classes, **(promised if cache.promises_votes else votes),
         "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
         "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics,
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
