@@ -18,7 +18,7 @@ IMAGES = 500
 
 
 class OutOfTime(RecertError):
-    """The time that was given is over; what was drawn is kept: run the same command again."""
+    """The time that was given is over; what was drawn is in the store: run the same command again."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 
 import recert
 from recert.models.identity import ModelIdentity
-from recert.noise import Gaussian, Stream
+from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteChunk, Work
 from studies.request import Clock
 from studies.stores import About, StudyVotes
