@@ -60,10 +60,6 @@ ALLOWED = {
     "figures": {"choosing"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
-    "studies": {
-        "approximations", "bounds", "cache", "caching", "certificates", "certification", "comparison", "data", "errors", "figures", "metrics",
-        "models", "noise", "recertification", "sampling", "storage", "votes",
-    },
 }  # fmt: skip
 
 

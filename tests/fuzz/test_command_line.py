@@ -24,7 +24,6 @@ CALLS: dict[tuple[str, ...], list[str]] = {
     ("compare",): [*SMALL, "--store", "run", "--approximation", "bf16-weights", "--budgets", "30", "--baseline-budgets", "30", "--methods", "series"],
     ("select",): [*SMALL, "--store", "run", "--candidates", "bf16-weights,prune:0.1"],
     ("report",): ["result.parquet", "--out", "page.html"],
-    ("reproduce",): ["binomial", "--no-figures", "--out", "results"],
     ("train",): ["--model", "digits", "--data", "digits", "--epochs", "1", "--device", "cpu", "--out", "networks"],
     ("models",): [],
     ("approximations",): [],
@@ -60,11 +59,7 @@ def pairs() -> list[tuple[tuple[str, ...], str, str]]:
         for command, base in CALLS.items()
         for option in (
             *options(command),
-            *(
-                w
-                for w in base
-                if not w.startswith("-") and w in ("run", "merged", "x.csv", "result.parquet", "binomial")
-            ),
+            *(w for w in base if not w.startswith("-") and w in ("run", "merged", "x.csv", "result.parquet")),
         )
         for value in VALUES
         if (option, value) not in LEFT_OUT

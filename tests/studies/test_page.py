@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from recert.studies import STUDIES
-from recert.studies.cost_sections import speedup_text
-from recert.studies.figures import panels_by_figure
-from recert.studies.page import SECTIONS, page
-from recert.studies.results import write_result
-from recert.studies.summary import in_short
-from recert.studies.tables import NOT_RUN, Found
+from studies import STUDIES
+from studies.cost_sections import speedup_text
+from studies.figures import panels_by_figure
+from studies.page import SECTIONS, page
+from studies.results import write_result
+from studies.summary import in_short
+from studies.tables import NOT_RUN, Found
 
 ROOT = Path(__file__).parents[2]
-PAPER = Path(__file__).parents[2] / "src" / "recert" / "studies" / "paper.json"
+PAPER = ROOT / "studies" / "paper.json"
 
 
 def test_the_committed_page_is_made_from_the_committed_results() -> None:
     assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), (
-        "run: python -m recert.studies.page > docs/results.md"
+        "run: python -m studies.page > docs/results.md"
     )
 
 
@@ -39,8 +39,8 @@ def test_without_results_nothing_is_made_up(tmp_path: Path) -> None:
 
 def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
     def speedup(value: float | None) -> dict[str, dict[str, object]]:
-        told = {"value": value, "reason": "made for a test"}
-        return {"by area": told, "by ratio": told, "by area, baseline as in the paper": told}
+        found = {"value": value, "reason": "made for a test"}
+        return {"by area": found, "by ratio": found, "by area, baseline as in the paper": found}
 
     curve = {"budgets": [100], "passes": [80.0], "ACR": [0.4], "accuracy": {}, "abstained": [0.0]}
     names = ["irs one-sided", "auto one-sided", "auto two-sided", "scratch one-sided", "scratch-cached one-sided"]
@@ -97,14 +97,12 @@ def test_rounded_weights_have_a_panel_of_their_own_only_where_nothing_computes_i
     ],
 )
 def test_numbers_of_the_paper(keys: tuple[str, ...], value: float) -> None:
-    told = json.loads(PAPER.read_text())
+    published = json.loads(PAPER.read_text())
     for key in keys:
-        told = told[key]
-    assert told == value
+        published = published[key]
+    assert published == value
 
 
 def test_help_and_the_list_of_studies_do_not_load_torch() -> None:
-    program = (
-        "import sys; from recert.studies import STUDIES; import recert.cli.reproduce; sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+    program = "import sys; from studies import STUDIES; import studies.__main__; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

@@ -8,44 +8,37 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+from recert.errors import MissingVotes
 from recert.noise import Stream
-from recert.studies import (
+from studies import (
     STUDIES,
     accuracy,
     binomial,
+    costs,
     coverage,
     disparity,
     distribution,
     gamma,
     networks,
     soundness,
-    versus,
 )
-from recert.studies.kept import KeptVotes
-from recert.studies.page import section
-from recert.studies.request import Cell, Request
-from recert.studies.results import read_result, write_result
-from recert.studies.run import pack, run
-from recert.studies.vote_file import read_votes
+from studies.page import section
+from studies.request import Cell, Request
+from studies.results import read_result, write_result
+from studies.run import pack, run
+from studies.stores import About
 from tests.studies.conftest import FLIPS, INPUTS, PROBABILITIES, Coins, about
 
 
 @pytest.fixture
 def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """A request whose networks are coins: what a study asks of `Bench` is answered by them."""
+    """A request whose networks are coins."""
 
-    def votes(
-        bench: networks.Bench, network: str, sigma: float, approximation: str, *, seed: int | None = None
-    ) -> KeptVotes:
-        r = bench.request
-        coins = Coins(changed=approximation != "original")
-        other = {} if seed is None else {"seed": seed}
-        path = r.store / f"{approximation}{seed or ''}.parquet"
-        return KeptVotes(
-            path, r.grid.count, (lambda size: (coins, about(coins, **other))) if r.may_draw else None, r.clock
-        )
+    def open_network(request: Request, spec: networks.NetworkSpec, batch_size: int | None) -> tuple[Coins, About]:
+        coins = Coins(changed=spec.approximation != "original", seed=spec.seed)
+        return coins, about(coins)
 
-    monkeypatch.setattr(networks.Bench, "votes", votes)
+    monkeypatch.setattr(networks, "open_network", open_network)
 
     def make(study: str, **changes: object) -> Request:
         grid = replace(
@@ -57,7 +50,7 @@ def request_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignor
             store=tmp_path / "store",
             out=tmp_path / "out",
             data="coins",
-            say=lambda line: None,
+            log=lambda line: None,
         )
         return replace(made, **changes)  # type: ignore[arg-type]
 
@@ -104,18 +97,18 @@ def test_gamma_of_one_half_would_draw_fresh_votes_everywhere(request_for) -> Non
 def test_bounds_hold_against_independent_votes(request_for) -> None:  # type: ignore[no-untyped-def]
     request = request_for("soundness")
     result = soundness.compute(request, CELL)
-    for method, told in result["methods"].items():
-        assert told["claims"] > 0, method
-        assert told["above the upper bound"] == 0, method
-        assert 0 <= told["mean distance to the estimate"] < 0.2
+    for method, counts in result["methods"].items():
+        assert counts["claims"] > 0, method
+        assert counts["above the upper bound"] == 0, method
+        assert 0 <= counts["mean distance to the estimate"] < 0.2
 
 
 def test_bounds_of_many_caches_are_as_often_too_high_as_they_may_be(request_for) -> None:  # type: ignore[no-untyped-def]
     result = coverage.compute(request_for("coverage"), replace(CELL, samples=200))
-    for method, told in result["methods"].items():
-        assert told["claims"] > 150, method
-        assert told["expected at most"] == pytest.approx(0.002 * told["claims"])
-        assert told["above the estimate"] <= binom.ppf(0.9999, told["claims"], 0.002), method
+    for method, counts in result["methods"].items():
+        assert counts["claims"] > 150, method
+        assert counts["expected at most"] == pytest.approx(0.002 * counts["claims"])
+        assert counts["above the estimate"] <= binom.ppf(0.9999, counts["claims"], 0.002), method
 
 
 def test_bounds_that_are_too_high_are_counted(request_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
@@ -132,8 +125,8 @@ def test_soundness_would_notice_a_bound_that_is_too_high() -> None:
         prediction = np.array([0, 0])
         top_lower = np.array([0.95, 0.5])
 
-    told = soundness.checked(Result(), np.array([[900, 100], [900, 100]]), 1_000)  # type: ignore[arg-type]
-    assert told["above the upper bound"] == told["above the estimate"] == 1
+    counts = soundness.checked(Result(), np.array([[900, 100], [900, 100]]), 1_000)  # type: ignore[arg-type]
+    assert counts["above the upper bound"] == counts["above the estimate"] == 1
 
 
 def test_binomial_reproduces_the_papers_sample_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,15 +142,15 @@ def test_binomial_reproduces_the_papers_sample_counts(monkeypatch: pytest.Monkey
 def test_a_study_is_resumed_and_computed_elsewhere(  # type: ignore[no-untyped-def]
     request_for, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(versus.SHARES, "speedup", ((0.01, 0.1), (0.1, 0.2)))
+    monkeypatch.setitem(costs.SHARES, "speedup", ((0.01, 0.1), (0.1, 0.2)))
     lines: list[str] = []
-    request = request_for("speedup", say=lines.append)
+    request = request_for("speedup", log=lines.append)
     assert run(replace(request, draw_only=True))
     assert not (tmp_path / "out").exists()
     assert run(replace(request, may_draw=False))  # no network any more
     file = tmp_path / "out" / "speedup" / f"{CELL.name}.json"
     result = read_result(file)
-    assert result["settings"] == versus.settings(request, CELL)
+    assert result["settings"] == costs.settings(request, CELL)
     assert result["curves"]["irs one-sided"]["budgets"] == [12, 100]
     before = file.stat().st_mtime_ns
     assert run(request)
@@ -165,7 +158,12 @@ def test_a_study_is_resumed_and_computed_elsewhere(  # type: ignore[no-untyped-d
     assert file.stat().st_mtime_ns == before
     assert pack(tmp_path / "store", tmp_path / "votes.tar") == [tmp_path / "votes-1.tar"]
     with tarfile.open(tmp_path / "votes-1.tar") as archive:
-        assert len(archive.getnames()) == 2
+        assert {name.split("/")[0] for name in archive.getnames()} == {"coins-0.5-original", "coins-0.5-changed"}
+        archive.extractall(tmp_path / "elsewhere", filter="data")
+    there = replace(request, store=tmp_path / "elsewhere", out=tmp_path / "again", may_draw=False)
+    assert run(there)
+    again = read_result(tmp_path / "again" / "speedup" / f"{CELL.name}.json")
+    assert again["curves"] == result["curves"]
 
 
 def test_a_cell_in_which_nothing_is_certified_is_written(request_for, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -175,9 +173,9 @@ def test_a_cell_in_which_nothing_is_certified_is_written(request_for, tmp_path: 
     assert run(replace(request, may_draw=False))
     result = read_result(tmp_path / "out" / "speedup" / f"{replace(CELL, samples=20).name}.json")
     assert result["curves"]["auto two-sided"]["passes"] == [0.0]
-    for told in result["speedups"]["auto two-sided over scratch two-sided"].values():
-        assert told["value"] is None
-        assert "no input could be certified" in told["reason"]
+    for found in result["speedups"]["auto two-sided over scratch two-sided"].values():
+        assert found["value"] is None
+        assert "no input could be certified" in found["reason"]
     assert "—" in section("speedup", tmp_path / "out")
 
 
@@ -192,8 +190,17 @@ def test_what_was_drawn_alone_is_enough(  # type: ignore[no-untyped-def]
 
 def test_missing_votes_leave_a_cell_out_and_say_so(request_for) -> None:  # type: ignore[no-untyped-def]
     lines: list[str] = []
-    assert not run(request_for("disparity", may_draw=False, say=lines.append))
+    assert not run(request_for("disparity", may_draw=False, log=lines.append))
     assert "left out" in lines[-1]
+
+
+def test_votes_drawn_otherwise_leave_a_cell_out_and_say_so(request_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    assert run(request_for("disparity", draw_only=True))
+    elsewhere = Coins(changed=True, numerics={"device": "elsewhere"})
+    monkeypatch.setattr(networks, "open_network", lambda *arguments: (elsewhere, about(elsewhere)))
+    lines: list[str] = []
+    assert not run(request_for("soundness", log=lines.append))  # asks for votes that the other study did not draw
+    assert "left out: the cache was made with" in lines[-1]
 
 
 def test_results_are_small_rounded_and_finite(tmp_path: Path) -> None:
@@ -205,9 +212,9 @@ def test_results_are_small_rounded_and_finite(tmp_path: Path) -> None:
 
 
 def test_weights_are_found_or_named() -> None:
-    assert networks.weights_spec("cifar-resnet20", 1, None) == "cifar-resnet20:1.0"
-    with pytest.raises(ValueError, match="--weights"):
-        networks.weights_spec("cifar-resnet110", 0.25, Path("nowhere"))
+    assert networks.load_network("cifar-resnet20", 1, None).name == "cifar-resnet20-1.0"
+    with pytest.raises(ValueError, match=r"there is no nowhere/cifar-resnet110-0.25.safetensors either; .* --weights"):
+        networks.load_network("cifar-resnet110", 0.25, Path("nowhere"))
 
 
 def test_a_real_network_is_drawn_and_computed(tmp_path: Path) -> None:
@@ -215,11 +222,13 @@ def test_a_real_network_is_drawn_and_computed(tmp_path: Path) -> None:
     grid = replace(
         STUDIES["disparity"].small, networks=("digits",), approximations=("prune:0.2",), samples=(200,), count=4
     )
-    request = Request(STUDIES["disparity"], grid, tmp_path / "s", tmp_path / "o", "digits", say=lambda line: None)
+    request = Request(STUDIES["disparity"], grid, tmp_path / "s", tmp_path / "o", "digits", log=lambda line: None)
     assert run(request)
-    told, slots = read_votes(tmp_path / "s" / "digits-0.5-prune-0.2.parquet")
-    assert slots.known == told.passes == 800
-    assert told.seconds_per_pass > 0
-    assert told.numerics["device"] == "cpu"
+    with networks.open_votes(replace(request, may_draw=False), request.cells[0], "prune:0.2") as votes:
+        assert votes.first(Stream.ESTIMATION, 200).shape == (4, 200)
+        assert votes.seconds_per_pass > 0
+        assert votes.numerics["device"] == "cpu"
+        with pytest.raises(MissingVotes):  # no more than that
+            votes.first(Stream.ESTIMATION, 201)
     result = read_result(tmp_path / "o" / "disparity" / "digits-0.5-prune-0.2-n200.json")
     assert 0 < result["share"] < 0.2

@@ -5,7 +5,7 @@ import sys
 import typer
 from rich.console import Console
 
-from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, reproduce, select, train
+from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, select, train
 from recert.version import __version__
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, certify, recertify, compare, select, report, train, reproduce, catalogue):
+for module in (demo, certify, recertify, compare, select, report, train, catalogue):
     module.add_to(app)
 app.add_typer(cache.app, name="cache")
 
