@@ -51,7 +51,7 @@ def reproduce(
         Path | None, typer.Option("--out", "-o", help="Folder for results; results, or results/small without --full.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
-    numerics: Annotated[
+    precision: Annotated[
         str | None, typer.Option(help="How float32 networks are computed: fp32, tf32, bf16, fp16.")
     ] = None,
     compile: Annotated[bool, typer.Option("--compile", help="Compile the networks: pays for long runs.")] = False,
@@ -95,7 +95,7 @@ def reproduce(
     with shown_progress() as progress:
         request = Request(
             study=chosen, grid=grid, store=store, out=out or (Path("results") if full else Path("results/small")),
-            data=data, device=device, weights=weights, numerics=numerics, compiled=compile, batch_size=batch_size, seed=seed,
+            data=data, device=device, weights=weights, precision=precision, compiled=compile, batch_size=batch_size, seed=seed,
             draw_only=draw_only, may_draw=not no_draw, allow_numerics=allow_numerics, again=again, clock=clock,
             log=log, progress=progress,
         )  # fmt: skip

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from recert import Stream
 from recert.bounds import two_sided_p_value
 from studies.networks import open_votes
 from studies.request import CACHE_ALPHA, Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import Stream, votes_per_class
+from studies.votes import votes_per_class
 
 NOISES = 1_000
 

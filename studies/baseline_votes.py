@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+import recert
+from recert import Stream, VoteChunk, Work
 from studies.stores import StudyVotes
-from studies.votes import ProgressCallback, Stream, VoteChunk, Work, draw_whole
+from studies.votes import ProgressCallback, draw_whole
 
 
 class BaselineVotes:
@@ -20,7 +22,7 @@ class BaselineVotes:
         self.noise, self.seed = votes.noise, votes.seed
 
     @property
-    def numerics(self) -> Numerics:
+    def numerics(self) -> recert.Numerics:
         return self._votes.numerics
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:

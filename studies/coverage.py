@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from recert import StoredVotes, certify, recertify
+from recert import StoredVotes, Stream, certify, recertify
 from studies.methods import method_named
 from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
 from studies.soundness import METHODS, checked
 from studies.stores import StudyVotes
-from studies.votes import Stream, Votes, votes_per_class
+from studies.votes import Votes, votes_per_class
 
 BLOCKS = 100
 """Of n noises each: one is the cache, the next one gives fresh votes, all others say what is true."""

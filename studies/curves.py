@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from recert import Cache, Certificates, certify, recertify
+from recert import Cache, Certificates, VoteSource, certify, draw_votes, recertify
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from studies.baseline_votes import BaselineVotes
 from studies.methods import AUTHORS, BASELINES, COHEN, method_named
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Clock
 from studies.stores import StudyVotes
-from studies.votes import VoteSource, draw_votes
 
 METHODS = (
     ("irs", "one-sided"), ("series", "one-sided"), ("paired", "one-sided"), ("auto", "one-sided"), ("auto", "two-sided"),
@@ -91,7 +90,7 @@ def draw_all(changed: StudyVotes, cache: Cache, budgets: Budgets, clock: Clock) 
         wanted += [(changed, (method, kind), size) for size in (sizes[-1:] if method == "irs" else reversed(sizes))]
     for source, (method, kind), size in wanted:
         clock.check()
-        draw_votes(source, cache, **_keywords(method, kind, size))
+        draw_votes(source, None, cache, **_keywords(method, kind, size))
 
 
 def all_curves(changed: StudyVotes, cache: Cache, budgets: Budgets, clock: Clock) -> dict[Key, Curve]:

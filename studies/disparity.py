@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from recert import Stream
 from recert.bounds import clopper_pearson_upper
 from studies.networks import ORIGINAL, open_votes
 from studies.request import Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import Stream
 
 NOISES, ALPHA_ZETA = 1_000, 0.001
 

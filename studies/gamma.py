@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from recert import recertify
+from recert import draw_votes, recertify
 from studies.curves import base_cache
 from studies.methods import method_named
 from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
-from studies.votes import draw_votes
 
 GAMMAS = (0.9, 0.95, 0.975, 0.99, 0.995, 0.999)
 SHARES = (0.01, 0.05, 0.1)
@@ -34,7 +33,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
             chosen = method_named("irs", reuse_threshold=gamma) | {"alpha": ALPHA, "certificate": "one-sided"}
             if request.draw_only:
                 # The largest budget asks for the votes of all.
-                draw_votes(changed, cache, samples=asked["budgets"][-1], **chosen)
+                draw_votes(changed, None, cache, samples=asked["budgets"][-1], **chosen)
                 continue
             results = [recertify(changed, None, cache, samples=n, **chosen) for n in asked["budgets"]]
             acr[f"{gamma:g}"] = [result.average_certified_radius(changed.labels) for result in results]

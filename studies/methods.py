@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import recert
+
 COHEN, GIVEN_CLASS = "scratch", "scratch-cached"
 AUTHORS = "scratch-authors"
 """Cohen's baseline as the authors' code runs it: n_p / 100 selection votes, 1 to 10, where Cohen takes 100."""
@@ -15,7 +17,10 @@ def method_named(
     """Keywords that choose a method: selection votes are an option of Cohen's baseline, the threshold is one of irs.
 
     >>> method_named("irs", reuse_threshold=0.9)
-    {'method': 'irs', 'reuse_threshold': 0.9}
+    {'method': Irs(reuse_threshold=0.9, form='paper')}
     """
-    options = {"selection_samples": selection_samples, "reuse_threshold": reuse_threshold}
-    return {"method": name} | {key: value for key, value in options.items() if value is not None}
+    if selection_samples is not None:
+        return {"method": recert.Scratch(selection_samples)}
+    if reuse_threshold is not None:
+        return {"method": recert.Irs(reuse_threshold)}
+    return {"method": name}

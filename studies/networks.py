@@ -9,17 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from recert import Gaussian, RecertError, prepare
-from recert.approximations import Calibration, approximate
+from recert import Gaussian, RecertError, VoteSource, open_source, prepare
+from recert.approximations import Calibration, approximate, needs_calibration
 from recert.data import Dataset, load_data
 from recert.models import LoadedModel, load_model
 from studies.request import IMAGES, Cell, Request
 from studies.stores import About, StudyVotes
-from studies.votes import VoteSource, open_source
 
 ORIGINAL = "original"
 CALIBRATION_INPUTS = 256
-OWN_NUMERICS = ("fp16", "bf16", "int8")
+OWN_PRECISION = ("fp16", "bf16", "int8")
 """Approximations that compute in a type of their own, whatever is chosen for the others."""
 CLEAN_BATCH = 128
 
@@ -81,7 +80,7 @@ def _changed(
     if spec.approximation == ORIGINAL:
         return model, loaded.note, {}
     calibration = None
-    if any(step.startswith("int8") for step in spec.approximation.split("+")):
+    if needs_calibration(spec.approximation):
         training = load_data(data_spec(spec.network, request.data), split="train", count=CALIBRATION_INPUTS)
         calibration = Calibration(training.inputs, noise, request.seed)
     made = approximate(model, spec.approximation, calibration=calibration, example_input=data.inputs[:8])
@@ -91,10 +90,10 @@ def _changed(
 def _prepared(request: Request, spec: NetworkSpec, model: nn.Module) -> nn.Module:
     """The network as it is to be run: TF32, bf16, compiled, ... as asked for."""
     # onnxruntime computes as its file says.
-    if hasattr(model, "session") or (request.numerics is None and not request.compiled):
+    if hasattr(model, "session") or (request.precision is None and not request.compiled):
         return model
-    numerics = None if spec.approximation in OWN_NUMERICS else request.numerics
-    return prepare(model, numerics=numerics, compile=request.compiled)
+    precision = None if spec.approximation in OWN_PRECISION else request.precision
+    return prepare(model, precision=precision, compile=request.compiled)
 
 
 def resolved(request: Request) -> Request:

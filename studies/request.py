@@ -61,7 +61,7 @@ class Request:
     data: str
     device: str = "cpu"
     weights: Path | None = None
-    numerics: str | None = None
+    precision: str | None = None
     compiled: bool = False
     batch_size: int | None = None
     seed: int = 0

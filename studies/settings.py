@@ -20,5 +20,5 @@ def provenance(votes: StudyVotes) -> dict[str, Any]:
     about = votes.about
     return {
         "data": about.data, "noise": about.noise, "description": about.description, "identity": asdict(votes.identity),
-        "numerics": votes.numerics, "seconds per pass": votes.seconds_per_pass, "facts": about.facts,
+        "numerics": votes.numerics.to_text(), "seconds per pass": votes.seconds_per_pass, "facts": about.facts,
     }  # fmt: skip

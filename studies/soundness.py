@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from recert import Cache, Certificates, recertify
+from recert import Cache, Certificates, Stream, draw_votes, recertify
 from recert.bounds import clopper_pearson_upper
 from studies.curves import base_cache
 from studies.methods import method_named
@@ -12,7 +12,7 @@ from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.settings import cell_settings, provenance
 from studies.stores import StudyVotes
-from studies.votes import Stream, draw_votes, votes_per_class
+from studies.votes import votes_per_class
 
 METHODS = ("series", "paired", "joint", "irs", "auto")
 TIMES = 10
@@ -56,7 +56,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
 def _draw(request: Request, changed: StudyVotes, cache: Cache, budget: int) -> None:
     for method in METHODS:
         request.clock.check()
-        draw_votes(changed, cache, **_keywords(method, budget))
+        draw_votes(changed, None, cache, **_keywords(method, budget))
 
 
 def _keywords(method: str, budget: int) -> dict[str, Any]:

@@ -11,19 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import recert
+from recert import CachingSource, Stream, VoteChunk, VoteSource, Work, parse_noise
 from recert.errors import CorruptCache, MissingVotes
 from studies.request import Clock
-from studies.votes import (
-    CachingSource,
-    ProgressCallback,
-    Stream,
-    VoteChunk,
-    Votes,
-    VoteSource,
-    Work,
-    draw_whole,
-    parse_noise,
-)
+from studies.votes import ProgressCallback, Votes, draw_whole
 
 ABOUT = "_about.json"  # a leading underscore: readers of a cache pass over it
 
@@ -109,7 +100,7 @@ class StudyVotes:
         self._votes.close()
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> recert.Numerics:
         return self._votes.numerics
 
     @property
@@ -174,7 +165,7 @@ class TimedSource:
         self.noise, self.seed = source.noise, source.seed
 
     @property
-    def numerics(self) -> dict[str, str]:
+    def numerics(self) -> recert.Numerics:
         return self._source.numerics
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:

@@ -1,21 +1,13 @@
-"""Votes, in the words of `recert`: the only module that reaches for names that it does not export yet."""
+"""Votes as arrays."""
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import recert
-from recert.caching import CachingSource
-from recert.noise import Stream, parse_noise
-from recert.sampling import VoteChunk, VoteSource, Work, open_source
-
-__all__ = [
-    "CachingSource", "ProgressCallback", "Stream", "VoteChunk", "VoteSource", "Votes", "Work",
-    "draw_votes", "draw_whole", "open_source", "parse_noise", "votes_per_class",
-]  # fmt: skip
+from recert import VoteChunk, VoteSource, Work
 
 Votes = NDArray[np.unsignedinteger[Any]]
 ProgressCallback = Callable[[recert.Progress], None]
@@ -41,25 +33,3 @@ def votes_per_class(votes: Votes, classes: int) -> NDArray[np.int64]:
     [[1, 2, 0]]
     """
     return np.stack([np.bincount(row[row < classes], minlength=classes) for row in votes])
-
-
-def draw_votes(source: VoteSource, cache: recert.Cache, **settings: Any) -> None:
-    """Draw every vote that `recert.recertify` asks for with these settings, and bound nothing.
-
-    Which votes these are depends on selection votes and on flips of pilot inputs, never on a bound.
-    """
-    if "draw_only" in inspect.signature(recert.recertify).parameters:
-        settings["draw_only"] = True
-        recert.recertify(source, None, cache, **settings)
-        return
-    from recert.recertification.background import Background, Entry
-    from recert.recertification.methods import run, usual_objective
-    from recert.recertification.task import Task
-
-    class NoBounds(Background):
-        def bound(self, entries: Iterable[Entry], bound: Callable[[list[Entry]], None]) -> None:
-            for _ in entries:
-                pass
-
-    method = settings.pop("method")
-    run(Task.of(source, cache, objective=usual_objective(method), background=NoBounds(), **settings), method)

@@ -331,7 +331,7 @@ class TestFamily:
     def test_of_certificates(self, size: int | None, members: int) -> None:
         each = CACHE_ALPHA / members
         for certificate, sides in (("one-sided", 1), ("two-sided", 2)):
-            result = certify(stored(self.SAME), certificate, family="bonferroni", family_size=size).certificates
+            result = certify(stored(self.SAME), certificate, family=size or "bonferroni").certificates
             assert result.top_lower == pytest.approx((each / sides) ** (1 / SAMPLES), rel=1e-12)
             assert (result.settings.family, result.settings.error) == (members, each)
             assert result.alpha.tolist() == [each] * 5
@@ -340,9 +340,7 @@ class TestFamily:
     @pytest.mark.parametrize("method", [*OF_REPLAYS, "scratch", "scratch-cached"])
     def test_of_re_certificates(self, method: str, size: int | None, members: int) -> None:
         cache = certify(stored(self.SAME), "one-sided")
-        result = recertify(
-            stored(self.SAME, fresh=self.SAME), cache, method=method, family="bonferroni", family_size=size
-        )
+        result = recertify(stored(self.SAME, fresh=self.SAME), cache, method=method, family=size or "bonferroni")
         error = OF_REPLAYS.get(method, series_error)(ALPHA / members)
         assert result.top_lower == pytest.approx(error ** (1 / BUDGET), abs=NEARLY)
         assert (result.settings.family, result.settings.error) == (members, ALPHA / members)
@@ -351,9 +349,9 @@ class TestFamily:
     def test_of_certificates_by_proxy(self, family: str | None, members: int) -> None:
         """All of alpha is spent on the claim about the model: nothing is claimed of the proxy."""
         inputs = np.arange(10, dtype=np.float32).reshape(5, 2)
-        done = recert.certify(
+        done = recert.certify_by_proxy(
             HalfSpace([1.0, 1.0], -1e6), inputs, noise=Gaussian(SIGMA), samples=SAMPLES, alpha=ALPHA, certificate="one-sided",
-            family=family, proxy=HalfSpace([1.0, 0.0], -1e6), proxy_transfer=BUDGET,
+            family=family, proxy=HalfSpace([1.0, 0.0], -1e6), transfer=BUDGET,
         )  # fmt: skip
         result = done.certificates
         share = np.where(result.method == "joint", 0.98, 1.0)

@@ -411,13 +411,13 @@ def test_a_family_that_grows_says_what_holds(tmp_path: Path) -> None:
     for i in range(6):
         single = make(tmp_path / "one", slice(i, i + 1), alpha=0.05, family="bonferroni").certificates
     assert "all 6 claims of the family hold together with probability at least 0.7" in single.guarantee
-    planned = make(tmp_path / "planned", slice(0, 3), alpha=0.05, family="bonferroni", family_size=6)
-    planned = make(tmp_path / "planned", slice(3, 6), alpha=0.05, family="bonferroni", family_size=6)
+    planned = make(tmp_path / "planned", slice(0, 3), alpha=0.05, family=6)
+    planned = make(tmp_path / "planned", slice(3, 6), alpha=0.05, family=6)
     assert "all 6 claims of the family hold together with probability at least 0.95." in planned.certificates.guarantee
     alone = make(tmp_path / "run", slice(0, 6), alpha=0.05).certificates
     assert "Bonferroni" not in alone.guarantee
-    with pytest.raises(ValueError, match="family_size of at least 6, one claim for every input, got 5"):
-        make(tmp_path / "few", alpha=0.05, family="bonferroni", family_size=5)
+    with pytest.raises(ValueError, match="a family of at least 6, one claim for every input, got 5"):
+        make(tmp_path / "few", alpha=0.05, family=5)
 
 
 def test_families_and_sizes_are_both_counted(tmp_path: Path) -> None:

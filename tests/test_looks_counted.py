@@ -37,7 +37,7 @@ def together(store: object, **options: object) -> Together:
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
     make(tmp_path)
     result = again(
-        tmp_path, samples=np.int64(50), alpha=np.float32(0.01), family="bonferroni", family_size=np.int64(6),
+        tmp_path, samples=np.int64(50), alpha=np.float32(0.01), family=np.int64(6),
         method=recert.Scratch(np.int64(100)), looks=np.int64(2),
     )  # fmt: skip
     assert result.alpha.tolist() == pytest.approx([0.01 / 6 / 2] * 6)

@@ -21,7 +21,7 @@ NOISE = Gaussian(0.5)
 
 def test_the_certificates_are_about_the_named_model() -> None:
     model, data = load_model("digits:0.5").model, load_data("digits", count=6)
-    done = recert.certify(model, data.inputs, noise=NOISE, samples=3_000, proxy="bf16")
+    done = recert.certify_by_proxy(model, data.inputs, noise=NOISE, samples=3_000, proxy="bf16")
     direct = recert.certify(model, data.inputs, noise=NOISE, samples=3_000).certificates
     assert done.certificates.settings.model == {
         "weights": identify(model).weights,
@@ -49,7 +49,7 @@ class Opposite(nn.Module):
 def test_a_proxy_that_disagrees_costs_radius_not_soundness() -> None:
     x = points(0.4, count=50)
     model = HalfSpace([1.0, 0.0, 0.0], 0.0)
-    done = recert.certify(model, x, noise=NOISE, samples=2_000, proxy=Opposite(model).eval(), proxy_transfer=400)
+    done = recert.certify_by_proxy(model, x, noise=NOISE, samples=2_000, proxy=Opposite(model).eval(), transfer=400)
     assert misses(done.certificates, model, x) == 0
 
 
@@ -59,8 +59,8 @@ def test_coverage_of_the_whole_procedure(shift: float, certificate: str) -> None
     """A half-space whose proxy is a shifted one: how often a claim is false."""
     x, alpha = points(0.3), 0.05
     model, proxy = HalfSpace([1.0, 0.0, 0.0], 0.0), HalfSpace([1.0, 0.0, 0.0], shift)
-    done = recert.certify(
-        model, x, noise=NOISE, samples=400, alpha=alpha, proxy=proxy, proxy_transfer=100, certificate=certificate
+    done = recert.certify_by_proxy(
+        model, x, noise=NOISE, samples=400, alpha=alpha, proxy=proxy, transfer=100, certificate=certificate
     )
     assert done.certificates.certified.any()
     assert_covered(misses(done.certificates, model, x), alpha)
@@ -86,23 +86,23 @@ class NeverAsked(nn.Module):
 def test_a_model_that_cannot_be_certified_is_refused_before_the_proxy_has_drawn() -> None:
     x = np.zeros((1, 4), np.float32)
     with pytest.raises(UnusableModel, match="eval"):
-        recert.certify(nn.Dropout().train(), x, noise=NOISE, samples=100, proxy=NeverAsked().eval())
+        recert.certify_by_proxy(nn.Dropout().train(), x, noise=NOISE, samples=100, proxy=NeverAsked().eval())
 
 
 @pytest.mark.parametrize(("samples", "transfer"), [(400, 100), (1_000, 100), (2_004, 200), (2_006, 201)])
 def test_the_model_gives_a_tenth_of_the_votes_unless_told(samples: int, transfer: int) -> None:
     x, model = points(0.4, count=2), HalfSpace([1.0, 0.0, 0.0], 0.0)
-    done = recert.certify(model, x, noise=NOISE, samples=samples, proxy=HalfSpace([1.0, 0.0, 0.0], 0.01))
+    done = recert.certify_by_proxy(model, x, noise=NOISE, samples=samples, proxy=HalfSpace([1.0, 0.0, 0.0], 0.01))
     assert (done.certificates.settings.samples, done.cache.manifest.samples) == (transfer, samples)
 
 
 def test_bad_proxies() -> None:
     x = np.zeros((1, 4), np.float32)
     with pytest.raises(ValueError, match="pass the proxy as a model"):
-        recert.certify(lambda batch: batch, x, noise=NOISE, samples=100, proxy="bf16")
+        recert.certify_by_proxy(lambda batch: batch, x, noise=NOISE, samples=100, proxy="bf16")
     with pytest.raises(ValueError, match="got votes"):
-        recert.certify(recert.StoredVotes(np.zeros((1, 50), int)), None, noise=NOISE, samples=50, proxy="bf16")
+        recert.certify_by_proxy(recert.StoredVotes(np.zeros((1, 50), int)), None, noise=NOISE, samples=50, proxy="bf16")
     with pytest.raises(ValueError, match="known approximations"):
-        recert.certify(
+        recert.certify_by_proxy(
             load_model("digits").model, np.zeros((1, 1, 8, 8), np.float32), noise=NOISE, samples=100, proxy="int4"
         )

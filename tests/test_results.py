@@ -126,9 +126,7 @@ def test_a_family_of_claims_shares_alpha(cache: recert.Cache) -> None:
     """Bonferroni: each claim gets alpha / k, and the result says what holds jointly."""
     votes = StoredVotes(np.ones((4, 1_000), np.int64), fresh=np.ones((4, 1_000), np.int64), classes=2)
     alone = recert.recertify(votes, None, cache, samples=100, alpha=0.02, method="scratch-cached")
-    joint = recert.recertify(
-        votes, None, cache, samples=100, alpha=0.02, method="scratch-cached", family="bonferroni", family_size=5
-    )
+    joint = recert.recertify(votes, None, cache, samples=100, alpha=0.02, method="scratch-cached", family=5)
     single = recert.recertify(votes, None, cache, samples=100, alpha=0.004, method="scratch-cached")
     assert joint.top_lower.tolist() == single.top_lower.tolist() != alone.top_lower.tolist()
     assert "all 5 claims of the family hold together with probability at least 0.98" in joint.guarantee

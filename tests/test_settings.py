@@ -197,28 +197,29 @@ class TestFamilyMembers:
         assert family_members(None, None, [1, 2, 3]) == 1
         assert family_members("bonferroni", None, [1, 2, 3]) == 3
         assert family_members("bonferroni", None, [1]) == 1
-        assert family_members("bonferroni", 3, [1, 2, 3]) == 3
-        assert family_members("bonferroni", 7, [1, 2, 3]) == 7
-        assert family_members("bonferroni", 7, iter([])) == 7
-        assert family_members("bonferroni", 1, iter([])) == 1
+        assert family_members(3, [1, 2, 3]) == 3
+        assert family_members(7, [1, 2, 3]) == 7
+        assert family_members(7, iter([])) == 7
+        assert family_members(1, iter([])) == 1
 
     @pytest.mark.parametrize(
         ("size", "inputs", "message"),
         [
-            (None, [], "at least 1 claim, got 0"),
-            (None, iter([1, 2]), "at least 1 claim, got 0"),
-            (0, iter([]), "at least 1 claim, got 0"),
-            (-1, [], "at least 1 claim, got -1"),
-            (2, [1, 2, 3], "family_size of at least 3, one claim for every input, got 2"),
+            (None, [], "at least 1 claim, as a whole number, got 0"),
+            (None, iter([1, 2]), "at least 1 claim, as a whole number, got 0"),
+            (0, iter([]), "at least 1 claim, as a whole number, got 0"),
+            (-1, [], "at least 1 claim, as a whole number, got -1"),
+            (2, [1, 2, 3], "a family of at least 3, one claim for every input, got 2"),
         ],
     )
     def test_too_few(self, size: int | None, inputs: Any, message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            family_members("bonferroni", size, inputs)
+            family_members("bonferroni" if size is None else size, inputs)
 
-    def test_a_size_without_a_family(self) -> None:
-        with pytest.raises(ValueError, match="family='bonferroni' or None, got None"):
-            family_members(None, 5, [1])
+    @pytest.mark.parametrize("family", ["holm", True, 2.0])
+    def test_what_is_no_family(self, family: Any) -> None:
+        with pytest.raises(ValueError, match="expected"):
+            family_members(family, [1])
 
 
 def certified(columns: int = 12_000, rows: int = 1, **options: Any) -> Cache:
@@ -253,11 +254,12 @@ class TestCertify:
     def test_claims_are_counted_of_families_only(self) -> None:
         assert certified(samples=100, rows=3).manifest.claims == 0
         assert certified(samples=100, rows=3, family="bonferroni").manifest.claims == 3
-        assert certified(samples=100, rows=3, family="bonferroni", family_size=5).manifest.claims == 5
+        assert certified(samples=100, rows=3, family=5).manifest.claims == 5
 
     def test_votes_have_no_proxy(self) -> None:
-        with pytest.raises(ValueError, match=r"expected a model with proxy=..., got votes"):
-            certified(proxy="fp16")
+        votes = StoredVotes(np.zeros((1, 100), int), classes=2)
+        with pytest.raises(ValueError, match="expected a model with a proxy, got votes"):
+            recert.certify_by_proxy(votes, None, noise=NOISE, proxy="fp16")  # type: ignore[arg-type]
 
     def test_numerics_that_change_while_votes_are_drawn_are_noted(self) -> None:
         """As when memory runs out and batches become smaller."""

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from recert.sampling import VoteChunk as VoteChunk
     from recert.sampling import VoteSource as VoteSource
     from recert.sampling import Work as Work
+    from recert.sampling import open_source as open_source
 
 # Names are imported when they are first used: reading a cache or asking for --help does not load torch.
 _MODULES = {
@@ -71,7 +72,7 @@ _MODULES = {
     "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "draw_votes", "recertify", "register_method"),
-    "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work"),
+    "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")

@@ -153,7 +153,13 @@ def test_another_structure_or_shape_is_refused(tmp_path: Path) -> None:
 
 def test_numerics_may_be_mixed_on_request_and_are_recorded(tmp_path: Path) -> None:
     recert.certify(network(), inputs(3), **OPTIONS, store=tmp_path)
-    cache = recert.certify(network(), inputs(6), **{**OPTIONS, "batch_size": 16}, store=tmp_path, allow_numerics=True)
+    cache = recert.certify(
+        network(),
+        inputs(6),
+        **{**OPTIONS, "batch_size": 16},
+        store=tmp_path,
+        execution=recert.Execution(allow_numerics=True),
+    )
     assert cache.manifest.numerics.text("batch_size") == "32, 16"
 
 

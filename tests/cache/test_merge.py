@@ -120,7 +120,7 @@ def test_bookkeeping_of_alpha_family_and_looks(tmp_path: Path) -> None:
 
 def test_a_family_that_was_fixed_before_stays(tmp_path: Path) -> None:
     for i in range(2):
-        make(tmp_path / str(i), slice(i, None, 2), alpha=0.01, family="bonferroni", family_size=6)
+        make(tmp_path / str(i), slice(i, None, 2), alpha=0.01, family=6)
     m = merge(tmp_path / "whole", [tmp_path / "0", tmp_path / "1"]).manifest
     assert (m.alpha, m.family) == (0.01 / 6, 6)
 

@@ -3,18 +3,35 @@
 import os
 import resource
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+import recert
+from recert.engines import open_votes
 from recert.models.digits_network import DigitsNetwork
+from recert.sampling import VoteSource
 
 
 def digits_network(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
     return DigitsNetwork().eval()
+
+
+@contextmanager
+def on_engine(
+    engine: str, model: nn.Module, inputs: np.ndarray, *, noise: recert.Noise, seed: int, **execution: Any
+) -> Iterator[VoteSource]:
+    """Votes of a model that runs on an engine."""
+    with open_votes(
+        model, inputs, noise=noise, seed=seed, execution=recert.Execution(engine=engine, **execution)
+    ) as source:
+        yield source
 
 
 def digits_inputs(count: int = 5) -> np.ndarray:

@@ -5,11 +5,10 @@ import sys
 import pytest
 import torch
 
-from recert.engines import on_engine
 from recert.engines.cluster import Cluster
 from recert.engines.torch_settings import TorchSettings
 from recert.errors import LostWorkers, MissingExtra
-from tests.engines.networks import digits_inputs, digits_network
+from tests.engines.networks import digits_inputs, digits_network, on_engine
 from tests.faults.undisturbed import OPTIONS
 
 

@@ -12,12 +12,11 @@ import recert
 from recert import Cache, Gaussian
 from recert.approximations import Calibration, approximate
 from recert.cli import main
-from recert.engines import on_engine
 from recert.noise import Stream, input_digest, noise_key
 from recert.noise.on_torch import perturb
 from recert.sampling import Progress, VoteSource, Work, collect, open_source
 from tests.engines.clusters import started_ray
-from tests.engines.networks import digits_inputs, digits_network
+from tests.engines.networks import digits_inputs, digits_network, on_engine
 
 NOISE, SEED, BATCH = Gaussian(0.6), 3, 48
 OPTIONS = {"noise": NOISE, "seed": SEED, "batch_size": BATCH}
@@ -37,7 +36,7 @@ def source(request: pytest.FixtureRequest) -> Iterator[VoteSource]:
     with on_engine(engine, digits_network(), digits_inputs(), **OPTIONS, **extra) as model:
         threads = torch.get_num_threads()
         torch.set_num_threads(LOCAL_THREADS)
-        yield open_source(model, digits_inputs(), **OPTIONS)
+        yield model
         torch.set_num_threads(threads)
 
 

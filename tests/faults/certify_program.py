@@ -8,8 +8,7 @@ import torch
 
 import recert
 from recert.cache import writer
-from recert.engines import on_engine
-from tests.engines.networks import Patient, digits_inputs, digits_network
+from tests.engines.networks import Patient, digits_inputs, digits_network, on_engine
 from tests.faults.undisturbed import OPTIONS
 
 SAMPLES = 30_000

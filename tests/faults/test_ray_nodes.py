@@ -7,9 +7,8 @@ import pytest
 
 import recert
 from recert import Progress
-from recert.engines import on_engine
 from tests.engines.clusters import OBJECT_STORE, QUIET
-from tests.engines.networks import Slow, digits_inputs
+from tests.engines.networks import Slow, digits_inputs, on_engine
 from tests.faults.undisturbed import COUNTS, OPTIONS, stored_votes, votes
 
 pytestmark = pytest.mark.chaos

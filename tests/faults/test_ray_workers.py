@@ -9,10 +9,9 @@ import pytest
 
 import recert
 from recert import Cache, Progress
-from recert.engines import on_engine
 from recert.errors import IncompleteCache, UnusableInputs
 from tests.engines.clusters import started_ray
-from tests.engines.networks import RaisesOnBright, RunsOutOfMemory, Slow, Wrapped, digits_inputs
+from tests.engines.networks import RaisesOnBright, RunsOutOfMemory, Slow, Wrapped, digits_inputs, on_engine
 from tests.faults.undisturbed import COUNTS, OPTIONS, stored_votes, undisturbed_votes, votes
 
 

@@ -14,13 +14,7 @@ ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.py"))
 PUBLIC = {
     "recert", "recert.approximations", "recert.bounds", "recert.data", "recert.errors", "recert.figures", "recert.metrics",
-    "recert.models", "recert.radius",
-}  # fmt: skip
-NOT_EXPORTED_YET = {
-    "votes.py": {
-        "recert.caching", "recert.noise", "recert.recertification.background", "recert.recertification.methods",
-        "recert.recertification.task", "recert.sampling",
-    },
+    "recert.models",
 }  # fmt: skip
 
 
@@ -44,8 +38,7 @@ def is_public(module: str, name: str) -> bool:
 
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.name)
 def test_studies_use_public_names_only(file: Path) -> None:
-    private = {(module, name) for module, name in used(file) if not is_public(module, name)}
-    assert {(m, n) for m, n in private if m not in NOT_EXPORTED_YET.get(file.name, ())} == set()
+    assert {(module, name) for module, name in used(file) if not is_public(module, name)} == set()
 
 
 @pytest.mark.parametrize(

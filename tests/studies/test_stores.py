@@ -112,7 +112,7 @@ def test_other_numerics_are_joined_when_that_is_allowed(open_store: OpenStore) -
     coins = Coins(numerics={"device": "elsewhere", "dtype": "float32"})
     with open_store(coins, allow_numerics=True) as votes:
         collect(votes, [Work(0, Stream.FRESH, range(20))], "drawing")
-        assert votes.numerics["device"] == "coins, elsewhere"
+        assert votes.numerics.text("device") == "coins, elsewhere"
     assert coins.asked == 10
 
 

@@ -227,7 +227,7 @@ def test_a_real_network_is_drawn_and_computed(tmp_path: Path) -> None:
     with networks.open_votes(replace(request, may_draw=False), request.cells[0], "prune:0.2") as votes:
         assert votes.first(Stream.ESTIMATION, 200).shape == (4, 200)
         assert votes.seconds_per_pass > 0
-        assert votes.numerics["device"] == "cpu"
+        assert votes.numerics.text("device") == "cpu"
         with pytest.raises(MissingVotes):  # no more than that
             votes.first(Stream.ESTIMATION, 201)
     result = read_result(tmp_path / "o" / "disparity" / "digits-0.5-prune-0.2-n200.json")
