@@ -42,18 +42,17 @@ ALLOWED = {
     "caching": {"cache", "errors", "models", "noise", "sampling", "votes"},
     "engines": {"errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
-    # certify(proxy=...) hands over to `proxy`, which is built on certify itself
-    "certification": {"bounds", "cache", "certificates", "noise", "proxy", "sampling"},
+    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "proxy": {
-        "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
+        "engines", "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "sampling", "votes",
+        "engines", "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "sampling", "votes",
     },
-    "auditing": {"bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"cache", "caching", "certificates", "certification", "metrics", "recertification", "sampling"},
+    "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
+    "comparison": {"engines", "cache", "caching", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
-        "bounds", "cache", "caching", "certificates", "certification", "extras", "models", "noise", "planning", "recertification", "sampling",
+        "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "models", "noise", "planning", "recertification", "sampling",
     },
     "approximations": {"errors", "models", "noise", "sampling"},
     "data": {"errors", "extras", "models"},

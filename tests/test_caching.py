@@ -19,6 +19,7 @@ from recert.cache import merge, writer
 from recert.caching import CachingSource
 from recert.errors import ContextMismatch, IncompleteCache, MissingVotes, StoreBusy, UnknownInputs
 from recert.models.identity import ModelIdentity
+from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, Sampler, VoteChunk, VoteSource, Work, collect
 from tests.cache.stores import inputs, make, network
@@ -171,7 +172,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "seed": {"seed": 2},
     "classes": {"classes": CLASSES + 1},
     "input shape": {"input_shape": (3,)},
-    "numerics.source": {"numerics": {"source": "another device"}},
+    "numerics.source": {"numerics": Numerics.from_text({"source": "another device"})},
 }
 
 
@@ -190,13 +191,13 @@ def test_a_store_of_something_else_is_refused_by_name(tmp_path: Path, field: str
 
 def test_numerics_are_mixed_on_request_and_recorded(tmp_path: Path) -> None:
     kept(tmp_path)
-    other = Drawing(numerics={"source": "another device"})
+    other = Drawing(numerics=Numerics.from_text({"source": "another device"}))
     with CachingSource(other, store=tmp_path, allow_numerics=True) as source:
         collect(source, MORE, "test")
-        other.numerics = {"source": "a third"}  # as when memory runs out while votes are drawn
+        other.numerics = Numerics.from_text({"source": "a third"})  # as when memory runs out while votes are drawn
         collect(source, [Work(1, Stream.FRESH, range(3))], "test")
-        assert source.numerics == {"source": "stored votes, another device, a third"}
-    assert Cache.open(tmp_path).manifest.numerics == {"source": "stored votes, another device, a third"}
+        assert source.numerics.to_text() == {"source": "stored votes, another device, a third"}
+    assert Cache.open(tmp_path).manifest.numerics.to_text() == {"source": "stored votes, another device, a third"}
 
 
 def test_votes_of_no_known_noise_and_of_other_streams_are_not_stored(tmp_path: Path) -> None:

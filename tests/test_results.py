@@ -132,7 +132,7 @@ def test_a_family_of_claims_shares_alpha(cache: recert.Cache) -> None:
     assert "all 5 claims of the family hold together with probability at least 0.98" in joint.guarantee
     every = recert.recertify(votes, None, cache, samples=100, alpha=0.02, method="scratch-cached", family="bonferroni")
     assert every.settings.family == 4
-    with pytest.raises(ValueError, match="family='bonferroni' or None"):
+    with pytest.raises(ValueError, match="family='bonferroni', a number of claims or None"):
         recert.recertify(votes, None, cache, samples=100, family="holm")
     default = recert.recertify(votes, None, cache, samples=100, method="scratch-cached", family="bonferroni")
     assert default.settings.alpha == pytest.approx(0.002 / 4)

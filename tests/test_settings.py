@@ -194,9 +194,9 @@ class TestCheckSettings:
 
 class TestFamilyMembers:
     def test_one_claim_for_every_input_or_as_many_as_told(self) -> None:
-        assert family_members(None, None, [1, 2, 3]) == 1
-        assert family_members("bonferroni", None, [1, 2, 3]) == 3
-        assert family_members("bonferroni", None, [1]) == 1
+        assert family_members(None, [1, 2, 3]) == 1
+        assert family_members("bonferroni", [1, 2, 3]) == 3
+        assert family_members("bonferroni", [1]) == 1
         assert family_members(3, [1, 2, 3]) == 3
         assert family_members(7, [1, 2, 3]) == 7
         assert family_members(7, iter([])) == 7

@@ -1,5 +1,6 @@
 """Audits of genuine and of forged caches, and what survives of their certificates."""
 
+import importlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from scipy.stats import beta, norm
 
 import recert
 from recert import Cache
-from recert.auditing import Verdict, verb
+from recert.auditing import Verdict
 from recert.auditing.damage import surviving_radii
 from recert.auditing.shares import Share
 from recert.cache import parts
@@ -177,13 +178,14 @@ def test_false_alarms_are_rarer_than_alpha(tmp_path: Path) -> None:
 
 def test_the_indices_cannot_be_foretold(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[list[int]]] = []
-    real = verb.collect
+    module = importlib.import_module("recert.auditing.audit")
+    real = vars(module)["collect"]
 
     def spy(source: object, works: Sequence[Work], task: str, progress: object) -> object:
         asked.append([np.asarray(work.samples).tolist() for work in works])
         return real(source, works, task, progress)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verb, "collect", spy)
+    monkeypatch.setattr(module, "collect", spy)
     for _ in range(2):
         np.random.seed(0)  # noqa: NPY002
         recert.audit(network(), inputs(), store, samples=20)

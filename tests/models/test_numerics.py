@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from recert import Gaussian
 from recert.cache.manifest import Manifest
 from recert.errors import ContextMismatch, CorruptCache
 from recert.models.identity import ModelIdentity
@@ -54,7 +55,7 @@ def test_the_batch_size_of_the_first_votes(text: str, size: int | None) -> None:
 
 def manifest(recorded: Numerics) -> Manifest:
     return Manifest(
-        model=ModelIdentity("w", "s"), noise="gaussian:0.5", seed=0, classes=2, input_shape=(4,),
+        model=ModelIdentity("w", "s"), noise=Gaussian(0.5), seed=0, classes=2, input_shape=(4,),
         selection_samples=10, samples=20, alpha=0.1, certificate="one-sided", family=1, numerics=recorded,
     )  # fmt: skip
 

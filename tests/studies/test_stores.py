@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recert import Gaussian, RecertError
+from recert import Gaussian, Numerics, RecertError
 from recert.errors import CorruptCache, MissingVotes, StoreBusy
 from recert.noise import Stream
 from recert.sampling import Work, collect
@@ -96,7 +96,7 @@ def test_no_network_is_opened_when_the_time_is_over(open_store: OpenStore, tmp_p
         ({"seed": 7}, "seed"),
         ({"noise": Gaussian(1.0)}, "noise"),
         ({"digests": ["0" * 64] * 12}, "inputs"),
-        ({"numerics": {"device": "elsewhere", "dtype": "float32"}}, "device"),
+        ({"numerics": Numerics.from_text({"device": "elsewhere", "dtype": "float32"})}, "device"),
     ],
 )
 def test_votes_of_two_kinds_are_not_mixed(open_store: OpenStore, fields: dict[str, Any], message: str) -> None:
@@ -109,7 +109,7 @@ def test_votes_of_two_kinds_are_not_mixed(open_store: OpenStore, fields: dict[st
 def test_other_numerics_are_joined_when_that_is_allowed(open_store: OpenStore) -> None:
     with open_store(Coins()) as votes:
         collect(votes, [Work(0, Stream.FRESH, range(10))], "drawing")
-    coins = Coins(numerics={"device": "elsewhere", "dtype": "float32"})
+    coins = Coins(numerics=Numerics.from_text({"device": "elsewhere", "dtype": "float32"}))
     with open_store(coins, allow_numerics=True) as votes:
         collect(votes, [Work(0, Stream.FRESH, range(20))], "drawing")
         assert votes.numerics.text("device") == "coins, elsewhere"
@@ -117,7 +117,7 @@ def test_other_numerics_are_joined_when_that_is_allowed(open_store: OpenStore) -
 
 
 def test_more_votes_are_drawn_with_the_batch_size_of_those_there(open_store: OpenStore, tmp_path: Path) -> None:
-    coins, sizes = Coins(numerics={"device": "coins", "batch_size": "48"}), []
+    coins, sizes = Coins(numerics=Numerics.from_text({"device": "coins", "batch_size": "48"})), []
 
     def open_network(batch_size: int | None) -> tuple[Coins, About]:
         sizes.append(batch_size)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+from recert import Numerics
 from recert.errors import MissingVotes
 from recert.noise import Stream
 from studies import (
@@ -196,7 +197,7 @@ def test_missing_votes_leave_a_cell_out_and_say_so(request_for) -> None:  # type
 
 def test_votes_drawn_otherwise_leave_a_cell_out_and_say_so(request_for, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     assert run(request_for("disparity", draw_only=True))
-    elsewhere = Coins(changed=True, numerics={"device": "elsewhere"})
+    elsewhere = Coins(changed=True, numerics=Numerics.from_text({"device": "elsewhere"}))
     monkeypatch.setattr(networks, "open_network", lambda *arguments: (elsewhere, about(elsewhere)))
     lines: list[str] = []
     assert not run(request_for("soundness", log=lines.append))  # asks for votes that the other study did not draw
