@@ -33,28 +33,28 @@ def room(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "extras": {"errors"}, "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
-    "bounds": {"compiled"}, "noise": {"compiled"},
+    "errors": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
+    "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras", "noise"},
     "certificates": {"bounds", "extras", "metrics", "models", "noise"},
     "cache": {"certificates", "errors", "extras", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "noise", "sampling", "votes"},
-    "engines": {"errors", "extras", "models", "noise", "sampling", "votes"},
+    "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "engines", "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "sampling", "votes",
+        "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "models", "noise", "planning", "sampling", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"engines", "cache", "caching", "certificates", "certification", "metrics", "recertification", "sampling"},
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "models", "noise", "planning", "recertification", "sampling",
     },
-    "approximations": {"errors", "models", "noise", "sampling"},
+    "approximations": {"registration", "errors", "models", "noise", "sampling"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},

@@ -351,7 +351,7 @@ def test_all_options_share_a_draw(
     result = recert.recertify(source, None, cache, samples=300, method=method, certificate=certificate)
     assert min(2, len(set(result.method[result.forward_passes > 0]))) == most
     assert source.finished == len(source.drawn) == most
-    monkeypatch.setattr("recert.recertification.run.ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("recert.recertification.drawing.ROWS_AT_ONCE", 10)
     again = recert.recertify(in_blocks, None, cache, samples=300, method=method, certificate=certificate)
     assert max(in_blocks.drawn) == 10
     assert sum(in_blocks.drawn) == sum(source.drawn)

@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from recert.errors import RecertError
+from recert.registration import check_new_name
 
 if TYPE_CHECKING:
     from torch import nn
@@ -115,10 +116,7 @@ def register_approximation(
     the same with an entry point in the group `recert.approximations`; its function has the attribute
     `needs_calibration = True` if it needs them.
     """
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
-    if name in _BUILT_IN:
-        raise ValueError(f"expected a name of your own, got {name!r}, which is built in; choose another")
+    check_new_name(name, _BUILT_IN)
     if not callable(build):
         raise ValueError(f"expected a function(model, argument, context), got {build!r}")
     line = description or (build.__doc__ or "").strip().partition("\n")[0] or "registered in code"

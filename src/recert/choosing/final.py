@@ -10,8 +10,10 @@ from recert.certification import CERTIFICATES
 from recert.choosing.race import Runner
 from recert.planning import Beliefs, Choice, RadiusPredictor, plan_budget
 from recert.planning.tables import passes_grid
+from recert.recertification.certifying import Done, certificates
+from recert.recertification.drawing import bounds_pool, carry_out
 from recert.recertification.method import Option
-from recert.recertification.run import Done, assignments, bounds_pool, carry_out, certificates
+from recert.recertification.run import assignments
 from recert.recertification.scratch import OwnVotes
 from recert.recertification.task import Task
 

@@ -1,13 +1,13 @@
 """The engines by name: who runs the batches of a model."""
 
 import importlib
-import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from recert.engines.execution import Execution
 from recert.noise import Noise
+from recert.registration import check_new_name
 from recert.sampling import VoteSource, open_source
 from recert.sampling.network import Model
 
@@ -23,10 +23,7 @@ _ENGINES: dict[str, str | OpenEngine] = {
 
 def register_engine(name: str, open_engine: OpenEngine) -> None:
     """Make an engine known by name in this process, for `Execution(engine=NAME)`."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
-    if name in _ENGINES:
-        raise ValueError(f"expected a name of your own, got {name!r}, which is taken; choose another")
+    check_new_name(name, _ENGINES)
     _ENGINES[name] = open_engine
 
 

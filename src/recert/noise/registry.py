@@ -1,10 +1,10 @@
 """Which families of noise there are, by the word before the colon of a spec."""
 
-import re
 from collections.abc import Callable
 
 from recert.noise.family import Noise
 from recert.noise.gaussian import Gaussian
+from recert.registration import check_new_name
 
 Parse = Callable[[str], Noise]
 """Makes a noise of what stands after the colon; ValueError if it cannot."""
@@ -14,10 +14,7 @@ _FAMILIES: dict[str, Parse] = {"gaussian": Gaussian.parse}
 
 def register_noise(family: str, parse: Parse) -> None:
     """Make `family:...` known as a noise in this process. `parse(noise.spec)` must give an equal noise back."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", family):
-        raise ValueError(f"expected a name of small letters, digits and '-', got {family!r}")
-    if family in _FAMILIES:
-        raise ValueError(f"expected a name of your own, got {family!r}, which is taken; choose another")
+    check_new_name(family, _FAMILIES)
     _FAMILIES[family] = parse
 
 

@@ -1,7 +1,5 @@
 """The methods by name."""
 
-import re
-
 from recert.recertification.auto import Auto
 from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
@@ -9,6 +7,7 @@ from recert.recertification.method import Strategy
 from recert.recertification.paired import Paired
 from recert.recertification.scratch import Scratch, ScratchCached
 from recert.recertification.series import Series
+from recert.registration import check_new_name
 
 _METHODS: dict[str, Strategy] = {
     method.name: method for method in (Auto(), Series(), Paired(), Joint(), Irs(), Scratch(), ScratchCached())
@@ -17,10 +16,7 @@ _METHODS: dict[str, Strategy] = {
 
 def register_method(method: Strategy) -> None:
     """Make a method known by its name in this process, for `recertify(method=NAME)` and the command line."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", method.name):
-        raise ValueError(f"expected a name of small letters, digits and '-', got {method.name!r}")
-    if method.name in _METHODS:
-        raise ValueError(f"expected a name of your own, got {method.name!r}, which is taken; choose another")
+    check_new_name(method.name, _METHODS)
     _METHODS[method.name] = method
 
 

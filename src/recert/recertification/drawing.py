@@ -1,0 +1,121 @@
+"""Votes of the modified model: which are drawn for each input, what is counted in them, and bounds computed beside drawing."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from recert.recertification.method import Bounds, Counts, Noises, Option, Terms
+from recert.recertification.task import Task
+from recert.sampling import Drawn
+
+ROWS_AT_ONCE = 512
+"""Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
+ROWS_BOUNDED_TOGETHER = 64
+"""Many enough to keep threads busy, few enough to begin while others are still drawn."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What the plan gives one input: an option and forward passes. The claim is about the class `top`."""
+
+    row: int
+    top: int
+    option: Option
+    passes: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What drawing took for one input. The votes themselves are not kept: memory would grow with every forward pass."""
+
+    passes: int = 0
+    seconds: float = 0.0
+    nobody: int = 0
+    """Invalid votes: samples whose logits were not finite."""
+
+    @classmethod
+    def of(cls, drawn: Drawn) -> "Cost":
+        return cls(len(drawn.votes), drawn.seconds, len(drawn.votes) - int(drawn.counts.sum()))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """An input after its votes were drawn. Without counts the cache had too few noises for what was assigned."""
+
+    assignment: Assignment
+    counts: Counts | None = None
+    cost: Cost = Cost()
+
+    @property
+    def row(self) -> int:
+        return self.assignment.row
+
+
+@dataclass(frozen=True)
+class Block:
+    """Inputs whose bounds are computed together, in the pool, while later votes are drawn."""
+
+    inputs: list[Replayed]
+    bounds: Future[Bounds] | None = None
+    """None if nothing is to be bounded."""
+
+
+@contextmanager
+def bounds_pool() -> Iterator[Executor]:
+    """Where bounds are computed: one block at a time, since bounds spread over all cores themselves."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="recert-bounds")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def carry_out(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
+    """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool."""
+    given = [each for each in given if each.passes > 0]
+    blocks: list[Block] = []
+    for start in range(0, len(given), ROWS_AT_ONCE):
+        blocks += _draw_together(task, given[start : start + ROWS_AT_ONCE], flips, pool)
+    return blocks
+
+
+def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
+    """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
+    terms = {option: _terms(task, option, given, flips) for option in {each.option for each in given}}
+    wanted = [(each, _noises(task, each, terms[each.option])) for each in given]
+    blocks = [Block([Replayed(each) for each, noises in wanted if noises is None])]
+    possible = [(each, noises) for each, noises in wanted if noises is not None]
+    drawn = task.draw([each.row for each, _ in possible], [(noises.stream, noises.samples) for _, noises in possible])
+    block: list[Replayed] = []
+    for (each, noises), votes in zip(possible, drawn, strict=True):
+        # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
+        if block and (each.option != block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
+            blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
+            block = []
+        block.append(Replayed(each, each.option.method.count(noises, votes.votes, terms[each.option]), Cost.of(votes)))
+    if block:
+        blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
+    return blocks
+
+
+def _terms(task: Task, option: Option, given: Sequence[Assignment], flips: float) -> Terms:
+    largest = max(each.passes for each in given if each.option == option)
+    return replace(task.terms, sides=option.sides, flips=flips, largest=largest)
+
+
+def _noises(task: Task, given: Assignment, terms: Terms) -> Noises | None:
+    selected = task.selection.of(given.row, given.top)
+    return given.option.method.noises(selected, task.cached_votes(given.row), given.passes, terms)
+
+
+def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:
+    if pool is None:
+        return Block(block)
+    method, counts = block[0].assignment.option.method, [each.counts for each in block if each.counts is not None]
+    return Block(block, pool.submit(method.bound, counts, terms))
+
+
+def counted(blocks: Sequence[Block]) -> Iterator[tuple[Replayed, Counts]]:
+    """Inputs whose votes were drawn, and what was counted in them."""
+    return ((each, each.counts) for block in blocks for each in block.inputs if each.counts is not None)
