@@ -51,7 +51,9 @@ class Product(recert.Method):
         def bound(lost: NDArray[np.float64]) -> NDArray[np.float64]:
             return product_lower(np.round(p * terms.samples), terms.samples, replays - lost, replays, terms.alpha)
 
-        return table_at_expected_flips(terms.circumstances, replays[0], bound, replays * terms.flips * (1 - p)).radius(1)
+        return table_at_expected_flips(terms.circumstances, replays[0], bound, replays * terms.flips * (1 - p)).radius(
+            1
+        )
 
 
 def product_lower(votes: ArrayLike, samples: int, kept: ArrayLike, replayed: ArrayLike, alpha: float) -> Any:

@@ -81,7 +81,9 @@ def add_on_cpu(inputs, rows, keys, samples, streams, scale, out):  # type: ignor
             counter[0] = first // 4
             words = words_on_cpu(counter, key)
             for e in range(first, min(first + 4, len(x))):
-                u = (np.float32(words[e - first] >> np.uint32(9)) + np.float32(0.5)) * np.float32(STEP) - np.float32(1.0)
+                u = (np.float32(words[e - first] >> np.uint32(9)) + np.float32(0.5)) * np.float32(STEP) - np.float32(
+                    1.0
+                )
                 y[e] = x[e] + scale * u
 
 
