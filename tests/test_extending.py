@@ -234,7 +234,7 @@ def test_the_command_line_knows_the_method(tmp_path: Path, monkeypatch: pytest.M
 def test_the_approximation_asks_for_calibration_and_clips(monkeypatch: pytest.MonkeyPatch) -> None:
     example("approximation", monkeypatch)
     model, noise = load_model("digits").model, recert.Gaussian(0.5)
-    with pytest.raises(ValueError, match="expected calibration inputs for clip:0.9, got none"):
+    with pytest.raises(ValueError, match=r"expected calibration inputs for clip:0\.9, got none"):
         recert.approximate(model, "clip:0.9")
     with pytest.raises(ValueError, match="expected a share between 0 and 1"):
         recert.approximate(model, "clip:2")
