@@ -36,11 +36,15 @@ NOT_OURS = {"eval", "print", "view"}
 
 
 def text_of(page: Path) -> str:
-    """A page; of the changelog only the newest section, since older ones may name what is gone."""
+    """A page; of the changelog only the newest section, without its column "before": older ones may name what is gone."""
     text = page.read_text(encoding="utf-8")
     if page.name == "api.md":  # signatures are made from the source, and are no programs
-        text = re.sub(r"^```python\n.*?^```", "", text, flags=re.M | re.S)
-    return "\n## ".join(text.split("\n## ")[:2]) if page.name == "CHANGELOG.md" else text
+        text = re.sub(r"^```python\n.*?^```|^- `[^`]*`", "", text, flags=re.M | re.S)
+    if page.name == "CHANGELOG.md":
+        text = re.sub(
+            r"^\|[^|]*\|", "", "\n## ".join(text.split("\n## ")[:2]), flags=re.M
+        )  # the first column says what was
+    return text
 
 
 def problems(text: str) -> list[str]:
