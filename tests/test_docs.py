@@ -19,6 +19,7 @@ import typer
 import recert
 import studies.__main__
 from recert.cli import app
+from recert.recertification import available_methods
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "recert"
@@ -77,8 +78,10 @@ def problems_of_span(span: str) -> Iterator[str]:
         yield from problems_of_calls(expression)
     elif isinstance(expression, ast.Attribute) and (name := dotted(expression)) and not DATA_FILE.search(name):
         yield from problems_of_name(name)
-    elif isinstance(expression, ast.Name) and "_" in expression.id and not known_word(expression.id):
-        yield f"nothing is called {expression.id}"
+    elif isinstance(expression, ast.Name) and re.search(r"_|^[A-Z][a-z]", span) and not known_word(span):
+        yield f"nothing is called {span}"
+    elif (method := re.match(r'method="(.*)"$', span)) and method[1] not in available_methods():
+        yield f"there is no method {method[1]}"
     elif (keyword := re.match(r"([a-z_]\w*)=", span)) and not known_word(keyword[1]):
         yield f"nothing has a parameter {keyword[1]}"
 
@@ -184,9 +187,9 @@ def accepts(thing: Any, keyword: str) -> bool:
 
 @cache
 def words() -> frozenset[str]:
-    """Every word of the package, the studies and the benchmarks, and the names of their files."""
-    files = [file for folder in ("src", "studies", "benchmarks", "tests") for file in (ROOT / folder).rglob("*.py")]
-    texts = [file.read_text(encoding="utf-8") for file in files if file != Path(__file__)]
+    """Every word of the package, the studies, the benchmarks and the examples, and the names of their files."""
+    files = [file for folder in ("src", "studies", "benchmarks", "examples") for file in (ROOT / folder).rglob("*.py")]
+    texts = [file.read_text(encoding="utf-8") for file in files]
     return frozenset({file.stem for file in files} | {word for text in texts for word in re.findall(r"\w+", text)})
 
 
@@ -299,7 +302,7 @@ def test_everything_that_is_named_exists(page: Path) -> None:
         "`nonsense.md`", "`docs/nonsense.md`", "`--nonsense`", "`recert certify --budgets`", "`python -m studies speedup --noise x`",
         "`python benchmarks/nonsense.py`", "`make nonsense`", "```console\n$ recert certify --method auto\n```\n",
         "```python\nimport recert\nrecert.certify(m, x, nonsense=3)\n```\n", "```python\nfrom recert.noise import Nonsense\n```\n",
-        "`nonsense/`", "`recert.Cache.nonsense`", "`elsewhere.name`",
+        "`nonsense/`", "`Nonsense`", "`method=\"nonsense\"`", "`recert.Cache.nonsense`", "`elsewhere.name`",
     ],
 )  # fmt: skip
 def test_what_does_not_exist_is_noticed(named: str) -> None:

@@ -29,10 +29,10 @@ class Product(recert.Method):
 
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
         """The first noises on which f voted for the class. How many must not depend on the cached votes: if there are too few, none."""
-        kept_by_f = np.flatnonzero(cached == selected.top)
-        if len(kept_by_f) < passes:
+        for_class = np.flatnonzero(cached == selected.top)
+        if len(for_class) < passes:
             return None
-        return Noises(selected.top, Stream.ESTIMATION, kept_by_f[:passes], top_votes=len(kept_by_f))
+        return Noises(selected.top, Stream.ESTIMATION, for_class[:passes], top_votes=len(for_class))
 
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
         """Replays that kept the class. An invalid vote is for no class, so it is lost."""

@@ -69,8 +69,8 @@ recert.register_noise("uniform", Uniform.parse)
 STEP = 2.0**-22
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]  # without fastmath, which would change bits
-def add_on_cpu(inputs, rows, keys, samples, streams, scale, out):  # type: ignore[no-untyped-def]
+@numba.njit(nogil=True)  # without fastmath, which would change bits
+def add_on_cpu(inputs, rows, keys, samples, streams, scale, out):
     """out[b] = inputs[rows[b]] + scale * u(keys[rows[b]], samples[b], streams[b])."""
     counter, key = np.zeros(4, np.uint32), np.zeros(2, np.uint32)
     for b in range(len(out)):
