@@ -19,7 +19,6 @@ import pytest
 import torch
 
 from recert.cli import main
-from recert.cli.reference import reference
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--model", "digits", "--data", "digits", "--count", "6"]
@@ -78,10 +77,6 @@ def test_help_needs_no_torch_and_shows_an_example() -> None:
         shown = recert(*command, "--help")
         assert shown.returncode == 0
         assert "Example: recert " + " ".join(command) in " ".join(shown.stdout.split())
-
-
-def test_the_reference_page_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "cli.md").read_text() == reference()
 
 
 def test_every_option_of_help_is_in_the_reference() -> None:

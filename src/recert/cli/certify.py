@@ -75,9 +75,9 @@ def certify(
     check_output(result.out)
     if proxy is None and proxy_transfer is not None:
         raise ValueError("expected --proxy with --proxy-transfer, got none")
-    if proxy is not None and run.engine is o.Engine.RAY:
+    if proxy is not None and run.engine != "local":
         raise ValueError(
-            "expected --engine local with --proxy, got ray; certify the proxy there, then run recert recertify"
+            f"expected --engine local with --proxy, got {run.engine}; certify the proxy there, then run recert recertify"
         )
     mine = parse_shard(shard)
     import recert

@@ -46,11 +46,6 @@ class Runtime(StrEnum):
     ONNXRUNTIME = "onnxruntime"
 
 
-class Engine(StrEnum):
-    LOCAL = "local"
-    RAY = "ray"
-
-
 Model = Annotated[
     str,
     typer.Option(
@@ -86,7 +81,7 @@ Compile = Annotated[bool, typer.Option("--compile", help="Compile the network fi
 UseRuntime = Annotated[
     Runtime, typer.Option("--runtime", help="Who computes: torch, or onnxruntime in float32 on the CPU.")
 ]
-UseEngine = Annotated[Engine, typer.Option("--engine", help="local: this process; ray: a cluster, or this machine.")]
+UseEngine = Annotated[str, typer.Option("--engine", help="local: this process; ray: a cluster, or this machine.")]
 Workers = Annotated[
     int | None, typer.Option(help="ray: number of workers; one per GPU with --device cuda, else one per core.")
 ]
@@ -142,13 +137,13 @@ class ExecutionOptions:
     channels_last: ChannelsLast = True
     compile: Compile = False
     runtime: UseRuntime = Runtime.TORCH
-    engine: UseEngine = Engine.LOCAL
+    engine: UseEngine = "local"
     workers: Workers = None
     ray_address: RayAddress = None
     batch_size: BatchSize = None
 
     def __post_init__(self) -> None:
-        if self.engine is Engine.LOCAL and (self.workers is not None or self.ray_address is not None):
+        if self.engine == "local" and (self.workers is not None or self.ray_address is not None):
             raise ValueError(
                 "expected --engine ray with --workers or --ray-address, got local; add it, or leave them out"
             )
@@ -159,18 +154,18 @@ class ExecutionOptions:
 
     @property
     def home(self) -> str:
-        """Where the command itself holds the network. Workers of a cluster move it to their devices."""
-        return "cpu" if self.engine is Engine.RAY else self.device
+        """Where the command itself holds the network. Other engines move it to their devices."""
+        return self.device if self.engine == "local" else "cpu"
 
     def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
         """The value that all verbs take. In this process the network is on its device already, and what stays on the CPU may."""
         from recert.engines import Execution
 
         return Execution(
-            device=self.device if self.engine is Engine.RAY else None,
+            device=None if self.engine == "local" else self.device,
             precision=None if self.precision is None else self.precision.value,
             compile=self.compile, channels_last=self.channels_last, runtime=self.runtime.value, batch_size=self.batch_size,
-            engine=self.engine.value, workers=self.workers, ray_address=self.ray_address, allow_numerics=allow_numerics,
+            engine=self.engine, workers=self.workers, ray_address=self.ray_address, allow_numerics=allow_numerics,
             progress=progress,
         )  # fmt: skip
 

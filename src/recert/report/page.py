@@ -69,6 +69,7 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
         colours=[s.colour for s in SERIES],
         baseline_colour=BASELINE.colour,
         version=__version__,
+        norms=" or ".join(sorted({str(norm) for result in results for norm in result.certificates.norm})),
         data=packed_tables(detailed, classes),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
