@@ -79,7 +79,8 @@ def _planned(task: Task, candidate: RacingCandidate, inputs: _Inputs, options: l
     alone = inputs.by_own_votes
     top, runner_up = candidate.prospects.shares_of_candidate(candidate.tally)
     budget = task.samples * len(task.positions)
-    own_share = len(alone) / max(len(alone) + len(inputs.replayed) + len(inputs.abstained), 1)
+    possible = len(alone) + len(inputs.replayed) + len(inputs.abstained)
+    own_share = len(alone) / max(possible, 1)
     own = _votes_needed(task, own_votes, Beliefs(top[alone], runner_up[alone]), int(budget * own_share))
     # What own votes do not need of their share, and what inputs leave on which the original abstains, goes to replays.
     beliefs = Beliefs(top[inputs.replayed], runner_up[inputs.replayed])
