@@ -1,4 +1,4 @@
-"""What a model costs: bytes, non-zero parameters, measured latency, or what the user says."""
+"""What a model costs: bytes, non-zero parameters, measured latency, or what the user gives."""
 
 import statistics
 import time

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 # None of these numbers enters a claim: what is believed here decides which candidates are certified, and with how many passes.
 DRAWS = 200
-"""Enough that chances of 5% and 99%, at which the race ends, are told from others: they are 10 and 198 draws."""
+"""Enough that chances of 5% and 99%, at which the race ends, are distinguished from others: they are 10 and 198 draws."""
 _PRIOR = 0.5
 """Jeffreys' prior for shares of votes."""
 _STRENGTH, _STRENGTH_OF_GAINS = 10.0, 2.0

@@ -1,4 +1,4 @@
-"""What `select` found: the winner with its certificates, how every candidate fared, and what that cost."""
+"""What `select` found: the winner with its certificates, the status of every candidate, and what that cost."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ SCRATCH_SELECTION_SAMPLES = 100
 
 
 class Status(StrEnum):
-    """How a candidate fared."""
+    """What became of a candidate."""
 
     WINNER = "winner"
     NOT_CERTIFIED = "certified below the target"

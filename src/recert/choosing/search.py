@@ -103,11 +103,11 @@ class Search:
         # What is reported was chosen among finalists: its error is that of all of them together.
         error = self.alpha / self.claims
         # Everything that the certificates depend on: the record of earlier looks knows a repeated question by it.
-        asked = {
+        settings = {
             "method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha, "of": error,
             "certificate": task.certificate, "labels": hashlib.sha256(self.labels.tobytes()).hexdigest(),
         }  # fmt: skip
-        question = Question(self.cache, candidate.source.identity, self.samples, asked, family=self.claims)
+        question = Question(self.cache, candidate.source.identity, self.samples, settings, family=self.claims)
         found = question.answered(certified(task, candidate, self._alpha(1)), error=error).take(self.rows)
         return replace(found, settings=replace(found.settings, error=error))
 

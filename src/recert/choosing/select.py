@@ -139,14 +139,14 @@ def _claims(family: str | None, inputs: int) -> int:
     return inputs if family else 1
 
 
-def _samples(asked: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:
+def _samples(given: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:
     """Forward passes per input of a finalist: enough even for the last, whose alpha is the smallest."""
     smallest_alpha = alpha / 2.0 ** min(candidates, most_finalists(alpha))
-    if asked is None:
+    if given is None:
         fewest = bounds.smallest_samples_to_certify(smallest_alpha, sides=CERTIFICATES[manifest.certificate])
         return max(min(round(FINAL_PASSES * math.sqrt(manifest.samples)), manifest.samples // 2), fewest)
-    check_settings(asked, 1, smallest_alpha, manifest.certificate)
-    return asked
+    check_settings(given, 1, smallest_alpha, manifest.certificate)
+    return given
 
 
 def _inputs(sources: Mapping[str, CachingSource], labels: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:

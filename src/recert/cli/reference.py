@@ -48,7 +48,7 @@ def _row(parameter: Any) -> str:
 
 
 def _plain(text: str | None) -> str:
-    """Help without rich's markup."""
+    """Help without rich's markup; bars are escaped, since they separate the columns of a table."""
     return re.sub(r"\[/?b\]", "`", text or "").replace("\\[", "[").replace("|", "\\|").strip()
 
 
