@@ -1,8 +1,10 @@
-"""The rooms and the direction of imports, kept by reading the source."""
+"""Packages, the direction of their imports, and the rules of the architecture, checked by reading the source."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,14 @@ PACKAGE = Path(recert.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
 def imported(file: Path, *, lazily: bool = True) -> set[str]:
     """Modules that a file imports: anywhere in it, or only when it is itself imported."""
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     nodes = ast.walk(tree) if lazily else iter(tree.body)
     names: set[str] = set()
     for node in nodes:
@@ -26,8 +33,13 @@ def imported(file: Path, *, lazily: bool = True) -> set[str]:
     return names
 
 
-def room(file: Path) -> str:
+def package(file: Path) -> str:
+    """The package of a file, or the module itself at the top level."""
     return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def named(file: Path) -> str:
+    return file.relative_to(PACKAGE).as_posix()
 
 
 PURE = {"bounds", "metrics", "planning", "votes"}
@@ -35,11 +47,11 @@ NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "stor
 ALLOWED = {
     "errors": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
-    "models": {"errors", "extras", "noise"},
+    "models": {"errors", "extras"},
     "certificates": {"bounds", "extras", "metrics", "models", "noise"},
     "cache": {"certificates", "errors", "extras", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
-    "caching": {"cache", "errors", "models", "noise", "sampling", "votes"},
+    "caching": {"cache", "errors", "models", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
@@ -62,14 +74,14 @@ ALLOWED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if room(f) in ALLOWED], ids=lambda f: str(f.relative_to(PACKAGE)))
-def test_rooms_import_only_what_lies_before_them(file: Path) -> None:
-    rooms = {name.split(".")[1] for name in imported(file) if name.startswith("recert.")}
-    assert rooms - ALLOWED[room(file)] - {room(file)} == set()
+@pytest.mark.parametrize("file", [f for f in FILES if package(f) in ALLOWED], ids=named)
+def test_packages_import_only_those_before_them(file: Path) -> None:
+    packages = {name.split(".")[1] for name in imported(file) if name.startswith("recert.")}
+    assert packages - ALLOWED[package(file)] - {package(file)} == set()
 
 
-@pytest.mark.parametrize("file", [f for f in FILES if room(f) in NO_TORCH], ids=lambda f: str(f.relative_to(PACKAGE)))
-def test_rooms_without_torch(file: Path) -> None:
+@pytest.mark.parametrize("file", [f for f in FILES if package(f) in NO_TORCH], ids=named)
+def test_packages_without_torch(file: Path) -> None:
     assert not any(name.split(".")[0] == "torch" for name in imported(file))
 
 
@@ -81,15 +93,109 @@ def test_reading_a_cache_does_not_load_torch() -> None:
 def test_no_certificate_uses_an_approximate_interval() -> None:
     users = [f.name for f in FILES if "wilson" in f.read_text() or "agresti" in f.read_text()]
     assert set(users) <= {"approximate.py", "sample_size.py", "__init__.py", "binomial.py"}
-    assert not any("bounds.approximate" in name for f in FILES if room(f) != "bounds" for name in imported(f))
+    assert not any("bounds.approximate" in name for f in FILES if package(f) != "bounds" for name in imported(f))
 
 
 def test_labels_are_unknown_before_metrics() -> None:
-    """No function of the rooms that make claims takes labels."""
-    for file in (f for f in FILES if room(f) in ("sampling", "cache", "bounds", "certification", "recertification")):
-        for node in ast.walk(ast.parse(file.read_text())):
+    """No function of the packages that make claims takes labels."""
+    for file in (f for f in FILES if package(f) in ("sampling", "cache", "bounds", "certification", "recertification")):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.arg):
                 assert node.arg not in ("labels", "y_true", "targets"), f"{file}:{node.lineno}"
+
+
+def test_engines_know_no_caches_and_no_certificates() -> None:
+    known = {name for file in FILES if package(file) == "engines" for name in imported(file)}
+    assert not any(name.startswith(("recert.cache", "recert.caching", "recert.certificates")) for name in known)
+
+
+CALLING = {"sampling", "models", "approximations", "training"}
+"""Sampling draws votes. The others do not: a wrapper is itself a model, and approximations and training make models."""
+MODELS = {"model", "network", "net", "module", "modified", "original", "proxy", "forward", "uncompiled"}
+"""What models are called in the package."""
+
+
+def test_only_sampling_calls_a_model() -> None:
+    """Votes are then drawn in one way only: checked, in padded batches, on noise of their own."""
+    files = [file for file in FILES if package(file) not in CALLING]
+    assert [f"{named(file)}:{line}" for file in files for name, line in called(file) if name in MODELS] == []
+
+
+def called(file: Path) -> Iterator[tuple[str, int]]:
+    """Names of what a file calls, without what they are attributes of, and lines."""
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Name):
+                yield function.id, node.lineno
+            elif isinstance(function, ast.Attribute):
+                yield function.attr, node.lineno
+
+
+FILES_OF_A_CACHE = ("_manifest", "_look-", "part-")
+"""How the names of all files of a cache begin."""
+
+
+def test_only_the_cache_touches_its_files() -> None:
+    """No other module names them, or uses what reads and writes them; training has checkpoints of its own."""
+    for file in (f for f in FILES if package(f) not in ("cache", "storage")):
+        strings = [node.value for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant)]
+        used = imported(file)
+        assert not any(isinstance(text, str) and text.startswith(FILES_OF_A_CACHE) for text in strings), named(file)
+        assert not any(name.startswith("recert.storage") for name in used) or package(file) == "training", named(file)
+        assert not used & {"recert.cache.manifest.MANIFEST", "recert.cache.parts.encode", "recert.cache.parts.decode"}
+
+
+GAUSSIAN = {
+    "__init__.py": "the public face",
+    "cli/catalogue.py": "lists the noise scales that weights are shipped for",
+    "cli/demo.py": "the noise of the demonstration",
+    "cli/train.py": "networks are trained under Gaussian noise",
+    "models/registry.py": "shipped networks are known by the scale that they were trained with",
+}
+"""Modules outside of noise/ and training/ that may name Gaussian noise or its scale, and why."""
+
+
+def test_only_noise_knows_a_family() -> None:
+    """Another family of noise is then a file in noise/, and nothing else changes."""
+    for file in (f for f in FILES if package(f) not in ("noise", "training")):
+        found = {name for name in identifiers(file) if {"gaussian", "sigma", "sigmas"} & set(name.lower().split("_"))}
+        found -= {"_sub_gaussian"}  # a term of probability: tails that are no heavier than a normal one's
+        assert bool(found) == (named(file) in GAUSSIAN), (named(file), found)
+
+
+def identifiers(file: Path) -> Iterator[str]:
+    """Names that a file uses, defines, imports, or gives to arguments; texts are not among them."""
+    for node in ast.walk(parsed(file)):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield from name.split(".")
+                yield other or name
+
+
+GLOBAL_SETTINGS = {"rcParams", "rcdefaults", "rc", "rc_file", "rc_file_defaults", "rcParamsDefault"}
+
+
+def test_matplotlib_is_left_as_it_was() -> None:
+    """No module chooses a backend, and settings change only inside of a context that restores them."""
+    for file in FILES:
+        assert not any(name.startswith("matplotlib.pyplot") for name in imported(file)), named(
+            file
+        )  # which chooses one
+        tree = parsed(file)
+        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        assert not any(ast.unparse(node) == "matplotlib.use" or node.attr == "switch_backend" for node in attributes)
+        restored = {id(node) for block in ast.walk(tree) if _restores_settings(block) for node in ast.walk(block)}
+        changed = [node for node in attributes if node.attr in GLOBAL_SETTINGS]
+        assert [node.lineno for node in changed if id(node) not in restored] == [], named(file)
+
+
+def _restores_settings(block: ast.AST) -> bool:
+    return isinstance(block, ast.With) and any("rc_context" in ast.unparse(item) for item in block.items)
 
 
 def test_public_names_exist() -> None:

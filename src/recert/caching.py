@@ -1,4 +1,4 @@
-"""A source that draws each vote once, however often it is asked for, and keeps it: in memory, or in a store on disk."""
+"""A source that draws each vote once, however often it is asked for, and stores it: in memory, or on disk."""
 
 import os
 from collections import Counter
@@ -24,7 +24,7 @@ Path = str | os.PathLike[str]
 
 STORED = frozenset(STREAMS.values())
 UNUSED_ALPHA = 0.001
-"""A manifest states an alpha; a store of scattered votes makes no claim with it."""
+"""A manifest must state an alpha; a store of scattered votes makes no claim, and uses none."""
 
 
 class CachingSource:
@@ -39,6 +39,7 @@ class CachingSource:
 
     def __init__(self, source: VoteSource | None, *, store: Path | None = None, allow_numerics: bool = False) -> None:
         self._source, self._store, self._allow_numerics = source, store, allow_numerics
+        # Opened now, so that a store of something else is refused before any vote is drawn; locked only when one is.
         self._cache = None if store is None else self._opened(store)
         self._writer: PartWriter | None = None
         self._writing = ExitStack()
@@ -91,6 +92,7 @@ class CachingSource:
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Votes of all works, in order. What is not known is drawn first; seconds are the mean's."""
         if missing := self._missing(works):
+            # The lock is taken with the first vote that is drawn, not at the start: a source that only reads votes locks out no other process.
             if self._store is not None and self._writer is None and self._source is not None:
                 self._begin_writing(self._store)
                 missing = self._missing(works)  # another process may have drawn some of them
@@ -107,7 +109,8 @@ class CachingSource:
             slot = self._slot(work)
             self._read_parts(slot)
             samples = self._known.unknown(slot, _samples(work))
-            if slot in wanted:  # the same input twice
+            # An earlier work of this draw may want the same samples, as for an input that is given twice.
+            if slot in wanted:
                 samples = simplified(np.setdiff1d(as_array(samples), as_array(wanted[slot])))
             if len(samples):
                 missing.append(Work(work.position, work.stream, samples))
@@ -123,17 +126,19 @@ class CachingSource:
         return self.digests[work.position], work.stream
 
     def _draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> None:
-        """Draw votes and keep them as they come, whatever stops it."""
+        """Draw votes and store them as they come, whatever stops it."""
         if self._source is None:
             raise MissingVotes(_what_is_missing(self._store, works))
         try:
             for chunk in self._source.draw(works, task, progress):
                 self._keep(chunk)
         except BaseException:
+            # Also after Ctrl-C: what was drawn is written, and the next run continues there.
             if self._writer is not None:
                 self._writer.flush()
             raise
-        finally:  # memory may have run out and made batches smaller
+        finally:
+            # Only now is it known what the votes were drawn with: batches become smaller when memory runs out.
             if self._cache is not None:
                 self._cache.record_numerics(self._source.numerics)
 
@@ -163,6 +168,7 @@ class CachingSource:
                     f"expected inputs of the cache at {store}, which promises all votes of its inputs, got others; certify them "
                     "first, on the same store, or use another store"
                 )
+            # The store's own promises stay: scattered votes neither add to them nor take from them.
             wanted = replace(
                 wanted, samples=before.samples, selection_samples=before.selection_samples, alpha=before.alpha,
                 certificate=before.certificate, family=before.family, claims=before.claims,
@@ -170,7 +176,8 @@ class CachingSource:
         return Cache.continue_or_create(wanted, store, wanted.inputs, allow_numerics=self._allow_numerics)
 
     def _begin_writing(self, store: Path) -> None:
-        """Keep other processes from writing until `close`, and take up what they have written."""
+        """Keep other processes from writing until `close`, and read what they have written."""
+        # The stack is handed over at the end only: an error on the way releases the lock.
         with ExitStack() as stack:
             stack.enter_context(Cache.locked(store))
             self._cache = self._opened(store)
@@ -179,13 +186,14 @@ class CachingSource:
             self._writing = stack.pop_all()
 
     def _count_stored(self) -> None:
-        """What the store has, all of which is still to be read."""
+        """Totals of the store, all parts of which are still to be read."""
+        # When the store is opened again, for writing, another process may have added parts: all of them count as unread.
         totals = [] if self._cache is None else [self._cache.totals(stream) for stream in STORED]
         self._votes, self._seconds = sum(votes for votes, _ in totals), sum(seconds for _, seconds in totals)
         self._unread = set() if self._cache is None else set(self._cache.part_names())
 
     def _read_parts(self, slot: Slot) -> None:
-        """Take up the parts that hold votes of an input. Each is read once, for all inputs in it."""
+        """Read the parts that hold votes of an input. Each is read once, for all inputs in it."""
         if self._cache is None or not self._unread:
             return
         for name in self._unread.intersection(self._cache.parts_with(*slot)):
@@ -196,7 +204,7 @@ class CachingSource:
 
 
 def _samples(work: Work) -> Samples:
-    """What is wanted; a range with gaps as an array, as everywhere in the cache."""
+    """What is wanted; a range with another step than 1 as an array, as everywhere in the cache."""
     samples = work.samples
     return np.array(samples, dtype=np.int64) if isinstance(samples, range) and samples.step != 1 else samples
 

@@ -1,4 +1,4 @@
-"""Functions compiled by numba and kept on disk, for as long as no file of their package changes."""
+"""Functions compiled by numba and stored on disk, for as long as no file of their package changes."""
 
 import hashlib
 from collections.abc import Callable
@@ -12,19 +12,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile without the interpreter lock, in strict floating point, and keep the machine code on disk.
+    """Compile without the interpreter lock, in strict floating point, and store the machine code on disk.
 
     numba's own cache knows only the file that defines a function. Machine code contains the functions that it calls, from
-    other files too: after a mend in one of these a bound would keep its old value. So the code is kept under a stamp of all
-    files in the folder; numba adds its own version.
+    other files too: after a correction in one of these a bound would keep its old value. So the code is stored under a stamp of
+    all files in the folder; numba adds its own version.
     """
     dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         file._source_stamp = folder_stamp(Path(function.__code__.co_filename).parent)
-    elif hasattr(
-        dispatcher, "py_func"
-    ):  # compiled by another numba: rather compile in every process than trust a stale file
+    # Private names of numba. Where a newer numba has others, functions are compiled in every process, which takes seconds: machine
+    # code of old source must not be used. Without `py_func` numba is switched off, and there is nothing to store.
+    elif hasattr(dispatcher, "py_func"):
         dispatcher = numba.njit(nogil=True)(function)
     return cast(Function, dispatcher)
 

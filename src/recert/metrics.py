@@ -27,6 +27,7 @@ def certified_accuracy(predictions: ArrayLike, radii: ArrayLike, labels: ArrayLi
     0.3333333333333333
     """
     right, r = _right(predictions, radii, labels)
+    # Inputs in the last dimension, radii in those before it, so that one radius and an array of them are the same code.
     shares = np.mean(right & (r >= np.asarray(at, dtype=float)[..., None]), axis=-1)
     return float(shares) if shares.ndim == 0 else shares
 
@@ -73,6 +74,7 @@ def speedup_by_area(
     low, high = max(ours[0][0], theirs[0][0]), min(ours[0][-1], theirs[0][-1])
     if not low < high:
         return Speedup(None, _no_overlap(ours[0], theirs[0]))
+    # Both curves are straight between their points: with the points of both, the trapezoids are exact.
     at = np.unique(np.concatenate([[low, high], *(r[(r > low) & (r < high)] for r in (ours[0], theirs[0]))]))
     area, baseline_area = (float(np.trapezoid(np.interp(at, *curve), at)) for curve in (ours, theirs))
     return Speedup(baseline_area / area, f"on the common ACR range {low:.4f} to {high:.4f}")
@@ -110,16 +112,18 @@ _NOTHING_CERTIFIED = "no input could be certified: nothing was spent, and nothin
 
 
 def _curve(costs: ArrayLike, radii: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Points sorted by ACR; of points with one ACR the cheapest. None if there are none: what costs nothing is nothing."""
+    """Points sorted by ACR; of points with one ACR the cheapest. None if no point cost or reached anything."""
     cost, radius = np.asarray(costs, dtype=float), np.asarray(radii, dtype=float)
     if cost.shape != radius.shape or cost.ndim != 1 or not cost.size:
         raise ValueError(f"expected as many costs as ACRs, at least one, got {cost.shape} and {radius.shape}")
+    # A budget at which no input could be certified costs nothing and reaches nothing: it is no point of the curve.
     spent = (cost != 0) | (radius != 0)
     cost, radius = cost[spent], radius[spent]
     if not (np.isfinite(cost).all() and np.isfinite(radius).all() and (cost > 0).all()):
         raise ValueError("expected finite ACRs and positive finite costs")
     if not cost.size:
         return None
+    # By radius first: lexsort sorts by its last key.
     order = np.lexsort((cost, radius))
     keep = order[np.r_[True, np.diff(radius[order]) > 0]]
     return radius[keep], cost[keep]

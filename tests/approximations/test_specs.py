@@ -101,7 +101,7 @@ def test_registered_in_code() -> None:
 @pytest.mark.usefixtures("clean_registry")
 def test_register_refuses() -> None:
     for name, build, message in (
-        ("int8", lambda *_: None, "built in"),
+        ("int8", lambda *_: None, "which is taken"),
         ("Int:8", lambda *_: None, "small letters"),
         ("mine", None, "function"),
     ):

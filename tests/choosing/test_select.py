@@ -12,7 +12,7 @@ import recert
 from recert import Outcome
 from recert.approximations import approximate
 from recert.choosing import Status
-from recert.choosing.contest import most_finalists
+from recert.choosing.search import most_finalists
 from recert.choosing.summary_text import text_picture
 from recert.data import load_data
 from recert.figures.choice import draw_choice
@@ -205,7 +205,7 @@ def test_more_candidates_than_alpha_can_be_halved_for() -> None:
 
 
 def test_when_no_error_is_left_candidates_are_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recert.choosing.contest.most_finalists", lambda alpha: 1)
+    monkeypatch.setattr("recert.choosing.search.most_finalists", lambda alpha: 1)
     candidates = {"impostor": copy_of_the_original(estimation=1 - ESTIMATION), "honest": copy_of_the_original()}
     chosen = recert.select(candidates, None, cached(), LABELS, cost={"impostor": 1.0, "honest": 2.0})
     assert [entry.status for entry in chosen.entries] == [Status.NOT_CERTIFIED, Status.NO_ERROR_LEFT]

@@ -1,4 +1,4 @@
-"""The verb `audit`: a random sample of the votes of a cache is drawn again."""
+"""`audit`: a random sample of the votes of a cache is drawn again."""
 
 import os
 import secrets
@@ -19,8 +19,8 @@ from recert.sampling import ProgressCallback, VoteSource, Work, collect
 from recert.sampling.network import Model
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
-OTHER_NUMERICS = 0.001  # tolerated on another device unless told: even rounding to float16 flips hardly more
-FEWEST_FOR_A_BOUND = 10
+OTHER_NUMERICS = 0.001  # tolerated on another device, if not given: even rounding to float16 flips hardly more
+FEWEST_FOR_A_BOUND = 10  # votes of one input: with fewer its own bound is of no use
 
 Ints = NDArray[np.int64]
 
@@ -40,15 +40,15 @@ def audit(
     batch_size: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Audit:
-    """Replay a random sample of a cache's votes and say whether the cache is what the model says.
+    """Replay a random sample of a cache's votes and decide whether the cache holds the votes of the model.
 
     Of every input `samples` votes are replayed, half of them selection votes, at indices from the operating system's
-    entropy: who made the cache cannot know them. By default as many as it takes to decide. "genuine" is said if, with
-    probability at least 1 - `alpha`, the share of wrong votes of either kind is at most `tolerate` + `detect`; "not genuine" is
-    said wrongly with probability at most `alpha` if no input has more than the share `tolerate` of wrong votes of either kind.
+    entropy: who made the cache cannot know them. By default as many as it takes to decide. The verdict is "genuine" if, with
+    probability at least 1 - `alpha`, the share of wrong votes of either kind is at most `tolerate` + `detect`; it is
+    "not genuine" by mistake with probability at most `alpha` if no input has more than the share `tolerate` of wrong votes of either kind.
 
-    `tolerate` is for last-bit differences of another device or version: 0 unless told if the numerics are those of the cache
-    (then a single wrong vote is proof), else 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
+    `tolerate` is for last-bit differences of another device or version. If not given, it is 0 if the numerics are those of the
+    cache (then a single wrong vote is proof), else 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
@@ -71,15 +71,19 @@ def _audited(
     manifest.check_context(here, allow_numerics=True)
     other = tuple(manifest.numerics.differing(source.numerics))
     tolerate = (OTHER_NUMERICS if other else 0.0) if tolerate is None else tolerate
+    # Where each input is for the first time. Backwards, so that of equal inputs the first is written last and remains.
     first = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     digests = list(dict.fromkeys(source.digests))
     view = cache.about(digests)
+    # Votes of both streams, shared out over the inputs and rounded up.
     needed = 2 * -(-enough(tolerate, detect, alpha / 2) // len(digests))
     per_stream = -(-(samples or max(needed, 2 * FEWEST_FOR_A_BOUND)) // 2)
     replayed, wrong, seconds = _replay(source, view, [first[digest] for digest in digests], per_stream, progress)
     shares = [
         share_of(
             int(wrong[:, s].sum()), int(replayed[:, s].sum()), len(digests) * manifest.wanted(stream),
+            # The lower bounds of the two streams share half of alpha, those of single inputs the other half (see `_verdict`).
+            # "genuine" rests on the two upper bounds alone, which share all of it.
             lower_alpha=alpha / 4, upper_alpha=alpha / 2,
         )
         for s, stream in enumerate(STREAMS)
@@ -98,6 +102,7 @@ def _replay(
     source: VoteSource, view: Cache, positions: list[int], per_stream: int, progress: ProgressCallback | None
 ) -> tuple[Ints, Ints, float]:
     """How many votes were replayed and how many of them were wrong (inputs x streams), and the seconds it took."""
+    # Not the seeded generator of the rest of the library: whoever made the cache must not be able to foresee the indices.
     entropy = secrets.SystemRandom()
     works = [
         Work(position, stream, np.array(sorted(entropy.sample(range(n), min(n, per_stream))), dtype=np.int64))
@@ -119,6 +124,7 @@ def _verdict(
     shares: list[Share], replayed: Ints, wrong: Ints, view: Cache, alpha: float, tolerate: float, detect: float
 ) -> Verdict:
     """Half of alpha for the two streams as a whole, half for all inputs together."""
+    # Each input by itself, too: forged votes of a single input would be lost among those of a thousand genuine ones.
     population = sum(view.manifest.wanted(stream) for stream in STREAMS)
     error = alpha / (2 * len(replayed))
     rows = [

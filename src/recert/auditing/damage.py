@@ -10,11 +10,13 @@ from recert.noise import Stream
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 STEPS = 200
+"""Numbers of wrong votes that are tried, geometrically spaced; between two of them the larger loss is assumed."""
 PRICES = 400
+"""Prices of a vote that are tried. The bound holds at each of them; more prices make it tighter by less and less."""
 
 
 def surviving_radii(cache: Cache, counted: NDArray[np.bool_], *, wrong_selection: int, wrong_estimation: int) -> float:
-    """Sum of the radii of the counted inputs, at least, had so many votes been wrong, wherever they hurt most.
+    """Sum of the radii of the counted inputs, at least, had so many votes been wrong, wherever they would cost most radius.
 
     A wrong estimation vote may have been taken from the largest rival and given to the class. Half of an input's lead in
     selection votes, if wrong, may have made it choose another class. Both losses are bounded on their own.
@@ -28,6 +30,7 @@ def surviving_radii(cache: Cache, counted: NDArray[np.bool_], *, wrong_selection
 def _choice(cache: Cache, radius: Floats) -> tuple[Ints, Floats]:
     """Two options per input: nothing, or enough wrong selection votes to lose all of its radius."""
     ranked = np.sort(cache.counts(Stream.SELECTION), axis=1)
+    # A wrong vote moves one vote from the rival to the class: it changes their distance by two.
     cost = np.maximum(1, (ranked[:, -1] - ranked[:, -2] + 1) // 2)
     nothing = np.zeros_like(cost)
     return np.stack([nothing, cost], axis=1), np.stack([radius, np.zeros_like(radius)], axis=1)
@@ -50,7 +53,7 @@ def _count(cache: Cache, counted: NDArray[np.bool_]) -> tuple[Ints, Floats]:
     else:
         claims = claim_one_sided(classes, votes.ravel(), m.samples, m.alpha, m.noise)
     left = np.where(claims.prediction >= 0, claims.radius, 0.0).reshape(votes.shape)
-    # Between two steps: the radius of the larger one, at one vote more than the smaller.
+    # Between two steps the radius of the larger one is assumed, from one vote more than the smaller on: never too much is left.
     cost = np.concatenate([[0], steps[:-1] + 1])
     return np.broadcast_to(cost, votes.shape), np.where(counted[:, None], left, 0.0)
 
@@ -63,7 +66,8 @@ def _largest_loss(cost: Ints, left: Floats, budget: int) -> float:
     whole = left[:, 0]
     if budget <= 0 or not whole.any():
         return 0.0
+    # Beyond the largest loss per vote no input would lose anything, and the bound would only grow with the price.
     losses, costs = whole[:, None] - left, np.maximum(cost, 1)
-    dearest = (losses / costs).max()
-    prices = np.concatenate([[0.0], np.geomspace(dearest * 1e-9, dearest, PRICES)])
+    highest = (losses / costs).max()
+    prices = np.concatenate([[0.0], np.geomspace(highest * 1e-9, highest, PRICES)])
     return float(min((losses - price * cost).max(axis=1).sum() + price * budget for price in prices))

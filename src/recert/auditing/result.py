@@ -67,7 +67,8 @@ class Audit:
     def surviving_average_radius(self, labels: ArrayLike | None = None) -> float:
         """Average certified radius that the model's own votes give, at least, with probability 1 - alpha over the audit.
 
-        The wrong votes that the audit cannot exclude are put where they hurt most. Without labels, every certified input counts.
+        The wrong votes that the audit cannot exclude are assumed where they cost most radius. Without labels, every certified input
+        counts.
         """
         counted = self.cache.certificates.certified
         if labels is not None:

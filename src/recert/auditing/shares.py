@@ -40,11 +40,13 @@ def share_of(wrong: int, replayed: int, population: int, *, lower_alpha: float, 
     >>> share.lower, round(share.upper, 5)
     (0.0, 0.00995)
     """
+    # What was seen is certain: the wrong votes that were found are in the population, and the right ones are not wrong.
     seen_wrong, not_right = wrong / population, (population - replayed + wrong) / population
     if replayed == 0:
         return Share(0, 0, population, 0.0, 1.0)
     lower = bounds.clopper_pearson_lower(wrong, replayed, lower_alpha)
     upper = bounds.clopper_pearson_upper(wrong, replayed, upper_alpha)
+    # Hoeffding's comparison holds one count away from the mean, so that neither bound is closer to it than that.
     lower = max(seen_wrong, min(lower, (wrong - 1) / replayed))
     upper = min(not_right, max(upper, (wrong + 1) / replayed))
     return Share(wrong, replayed, population, lower, upper)
@@ -57,9 +59,11 @@ def enough(tolerate: float, detect: float, alpha: float) -> int:
     757
     """
     votes = max(1, math.ceil(math.log(alpha) / math.log1p(-min(tolerate + detect, 0.999))))  # if none is wrong
+    # With the 99% quantile of wrong votes: so a cache with just the tolerated share is left undecided about once in a hundred times.
     while votes < LARGEST_SAMPLE:
         wrong = int(stats.binom.ppf(0.99, votes, tolerate)) if tolerate else 0
         if bounds.clopper_pearson_upper(wrong, votes, alpha) <= tolerate + detect:
             return votes
+        # A tenth more each time: a dozen steps or two, and at most a tenth more votes than needed.
         votes += max(1, votes // 10)
     return LARGEST_SAMPLE

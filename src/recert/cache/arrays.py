@@ -1,4 +1,4 @@
-"""Votes in memory, by input and stream, for those who want scattered samples again and again."""
+"""Votes in memory, by input and stream, for sources whose scattered samples are asked for again and again."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ class VoteArrays:
         """The arrays, long enough for the samples."""
         votes, known = self._arrays.get(slot, (np.zeros(0, self._dtype), np.zeros(0, dtype=bool)))
         size = int(samples[-1]) + 1 if len(samples) else 0
+        # Exactly as long as needed: doubling would take memory for samples that are never drawn.
         if size > len(votes):
             longer, longer_known = np.zeros(size, self._dtype), np.zeros(size, dtype=bool)
             longer[: len(votes)], longer_known[: len(votes)] = votes, known
@@ -45,5 +46,5 @@ class VoteArrays:
 
 
 def _index(samples: Samples) -> slice | NDArray[np.int64]:
-    """Ranges as slices, which cost nothing."""
+    """Ranges as slices, for which numpy makes no index array."""
     return slice(samples.start, samples.stop) if isinstance(samples, range) else samples

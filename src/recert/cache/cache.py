@@ -63,7 +63,8 @@ class Cache:
         manifest = _read_manifest(directory)
         missing = sorted(set(manifest.parts) - set(names))
         cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
-        for name in _sealed_first(cache.manifest, names):
+        # Parts that the manifest does not name are read as well: a killed run wrote them after its last manifest.
+        for name in _named_first(cache.manifest, names):
             cache._table.add(cache._table.read(name), name)
         return cache, missing
 
@@ -84,6 +85,7 @@ class Cache:
                 )
             cache.manifest = cache.manifest.extended(wanted)
         elif any(map(parts.is_part, directory.names())):
+            # A new manifest would make these parts look like parts of the new cache.
             raise CorruptCache(
                 f"{directory} holds parts of a cache but no {MANIFEST}; restore it, or use another store"
             )
@@ -99,7 +101,7 @@ class Cache:
 
     @staticmethod
     def manifest_at(store: str | os.PathLike[str]) -> Manifest | None:
-        """What the cache at `store` is made with; None if there is no cache."""
+        """The manifest of the cache at `store`; None if there is no cache."""
         directory = Directory(store)
         return _read_manifest(directory) if MANIFEST in directory.names() else None
 
@@ -114,7 +116,7 @@ class Cache:
 
     @property
     def promises_votes(self) -> bool:
-        """Whether every input has, or is still to get, all votes that certify it; a store of scattered votes says no."""
+        """Whether every input has, or is still to get, all votes that certify it; not so for a store of scattered votes."""
         return self.manifest.samples > 0
 
     def totals(self, stream: Stream) -> tuple[int, float]:
@@ -123,19 +125,20 @@ class Cache:
 
     @contextmanager
     def writing(self, inputs_per_part: int = INPUTS_PER_PART) -> Iterator[PartWriter]:
-        """A writer for new votes. What was drawn, and how, is kept even if drawing fails; at the end the cache is sealed."""
+        """A writer for new votes. What was drawn, and how, is written even if drawing fails; at the end the manifest names all parts."""
         if self._directory is None:
             writer = PartWriter(self.manifest.classes, lambda rows: self._table.add(rows, None))
             yield writer
             writer.flush()
             return
+        # Before the first part: a run that is killed later leaves a store that can be continued.
         self._write_manifest()
         writer = PartWriter(self.manifest.classes, self._write_part, inputs_per_part=inputs_per_part)
         try:
             yield writer
         finally:
             writer.flush()
-            self._write_manifest()  # also of a run that failed: it says what the votes were drawn with
+            self._write_manifest()  # also after a failed run: it records what the votes were drawn with
 
     def record_numerics(self, numerics: Numerics) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
@@ -159,6 +162,7 @@ class Cache:
         """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
         names = {kind: name[: limits.TEXT] for kind, name in names.items()}
         with nullcontext() if self._directory is None else self._directory.locked():
+            # Another process may have grown the store since it was opened: its manifest is read again, under the lock.
             known = self.manifest if self._directory is None else _read_manifest(self._directory)
             self.manifest = replace(known, names={**known.names, **names})
             if self._directory is not None:
@@ -171,6 +175,7 @@ class Cache:
         n, noise = self.manifest.samples, self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
         rows = np.arange(len(self.digests))
+        # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
         top = selection.argmax(axis=1)
         top_votes = estimation[rows, top]
         if certificate == "two-sided":
@@ -191,6 +196,7 @@ class Cache:
             seconds=np.array([self._table.seconds(digest) for digest in self.digests]),
             nobody=passes - selection.sum(axis=1) - estimation.sum(axis=1),
         )
+        # An input that is given twice was drawn once: `take` charges its forward passes to the first row only.
         return result.take(_first_of_each(self.digests))
 
     @property
@@ -234,14 +240,14 @@ class Cache:
         return [] if self._directory is None else list(filter(parts.is_part, self._directory.names()))
 
     def part(self, name: str) -> tuple[bytes, list[parts.Row]]:
-        """A stored part as it lies there, checked, and its rows with their votes."""
+        """The bytes of a stored part, checked, and its rows with their votes."""
         assert self._directory is not None
         data = self._directory.read(name, limits.PART_BYTES)
         return data, parts.decode(name, data, self.manifest.context, self.manifest.classes)
 
     def about(self, digests: Sequence[str]) -> "Cache":
         """The same cache, viewed for other inputs. Inputs that it does not hold are named."""
-        self._require_promise()  # whoever asks certifies, replays or audits all votes of these inputs
+        self._require_promise()  # a view is used to certify, replay or audit all votes of these inputs
         known = set(self.manifest.inputs)
         unknown = [i for i, digest in enumerate(digests) if digest not in known]
         if unknown:
@@ -275,7 +281,7 @@ class Cache:
         except (FileNotFoundError, CorruptCache) as error:
             return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
         problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
-        for name in _sealed_first(cache.manifest, names):
+        for name in _named_first(cache.manifest, names):
             try:
                 cache._table.add(cache._table.read(name), name)
             except CorruptCache as error:
@@ -305,7 +311,8 @@ class Cache:
         names = self._directory.names()
         self.manifest = replace(self.manifest, parts=tuple(filter(parts.is_part, names)))
         data = self.manifest.to_json()
-        if MANIFEST not in names or self._directory.read(MANIFEST) != data:  # what did not change stays signed
+        # Not written if nothing changed: a run that draws nothing leaves the store as it is.
+        if MANIFEST not in names or self._directory.read(MANIFEST) != data:
             self._directory.write(MANIFEST, data)
 
 
@@ -313,13 +320,13 @@ def _read_manifest(directory: Directory) -> Manifest:
     return Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES))
 
 
-def _sealed_first(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Parts in the order they are taken up: others must agree with those that the manifest names."""
-    sealed = set(manifest.parts)
-    return sorted(filter(parts.is_part, names), key=lambda name: (name not in sealed, name))
+def _named_first(manifest: Manifest, names: Sequence[str]) -> list[str]:
+    """Parts in the order they are read: those that the manifest names first, so that an error names the other one."""
+    named = set(manifest.parts)
+    return sorted(filter(parts.is_part, names), key=lambda name: (name not in named, name))
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:
-    """For every position, the first position with the same input: repeats of an input cost nothing."""
+    """For every position, the first position with the same input: repeats of an input take no further votes."""
     first: dict[str, int] = {}
     return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], dtype=np.int64)

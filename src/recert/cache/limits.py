@@ -19,7 +19,7 @@ PART_BYTES = 2**28  # parts are closed at 2**25 votes of one or two bytes
 PART_VALUES = 2**27  # values of one column of a part, once unpacked
 PART_ROWS = 2**16
 INPUTS = 2**20
-CLASSES = 2**16 - 1  # votes are at most uint16, and the largest value is a vote for nobody
+CLASSES = 2**16 - 1  # votes are at most uint16, and the largest value is an invalid vote (for nobody)
 COUNTS = 2**28  # inputs x classes: 2 GiB of counts per stream
 ELEMENTS = 2**34  # one 32-bit counter word numbers blocks of four elements
 DIMENSIONS = 32
@@ -57,7 +57,8 @@ def check(m: "Manifest") -> None:
     if not isinstance(numerics, Numerics):
         raise ValueError(f"expected numerics as a Numerics, got {_shown(numerics)}; make one with Numerics.from_text")
     check_numerics(numerics.to_text())
-    for size in numerics.values.get("batch_size", ()):  # replays are drawn at this batch size
+    # Replays are drawn at the recorded batch size: a huge one would exhaust the memory of the machine that re-certifies.
+    for size in numerics.values.get("batch_size", ()):
         if size.isdecimal() and (len(size) > 9 or int(size) > BATCH):
             raise ValueError(f"expected a batch size of at most {BATCH}, got {_shown(size)}")
     _texts("names", m.names, printable=False)  # untrusted, escaped wherever it is shown
@@ -113,6 +114,7 @@ def _texts(name: str, values: Any, *, printable: bool) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message: short, and without anything that a terminal would obey."""
+    """A value in a message: short, and without control characters that a terminal would act on."""
+    # The digits of a huge number take quadratic time, and Python refuses more than 4,300 of them.
     text = ascii(value) if not isinstance(value, int) or abs(value) < 10**30 else "a huge number"
     return text if len(text) <= 60 else f"{text[:60]}..."

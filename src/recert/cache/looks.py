@@ -1,9 +1,9 @@
 """Which claims were read off a cache so far. Every re-certification of a model is a look at the cached votes.
 
-Each claim holds with its own probability. Whoever looks several times and keeps what pleases most needs the probability that
-all of the claims hold together, so looks are counted. A look is known by what was asked: to ask the same again, of the same
-votes, gives the same answer and is no new look. Looks at a store are kept in it, a small file each; looks at a cache in memory
-are kept as long as the process lives, by the context of its votes.
+Each claim holds with its own probability. Whoever looks several times and publishes the best result needs the probability that
+all of the claims hold together, so looks are counted. A look is identified by its settings: to ask the same again, of the same
+votes, gives the same answer and is no new look. Looks at a store are stored in it, a small file each; looks at a cache in memory
+are remembered as long as the process lives, by the context of its votes.
 """
 
 import base64
@@ -29,7 +29,7 @@ from recert.storage import Directory
 _PREFIX, _SUFFIX = "_look-", ".json"  # a leading underscore: readers of Parquet folders pass over it
 _LARGEST = 2**25  # bytes of a look: eleven an input
 _MOST = 10_000
-_MOST_CONTEXTS = 256
+_MOST_CONTEXTS = 256  # of looks in memory: a process that makes many caches must not grow without end
 
 _of_this_process: dict[str, dict[Any, Any]] = {}
 """By context: looks by their names."""
@@ -41,6 +41,8 @@ _sizes_of_this_process: dict[str, dict[Any, Any]] = {}
 class Inputs:
     """A set of inputs as the first eight bytes of each digest, sorted: enough to see whether two sets have any in common."""
 
+    # Eight bytes instead of 32: two sets of a million inputs have one in common by chance with a probability below 1e-7, and looks
+    # that are then counted together only make the stated error larger.
     codes: bytes
 
     @classmethod
@@ -58,7 +60,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Look:
-    """One re-certification: of which model and inputs, how it was asked, and the error of each of its claims."""
+    """One re-certification: of which model and inputs, with which settings, and the error of each of its claims."""
 
     model: ModelIdentity
     asked: str
@@ -93,6 +95,7 @@ class Look:
             ModelIdentity(**raw["model"]), raw["asked"], raw["samples"], raw["error"], raw["family"], tuple(raw["planned"]),
             Inputs(codes),
         )  # fmt: skip
+        # A look adds to the error that is stated: a file from elsewhere must not be able to make it smaller, or not a number.
         for count, largest in ((look.family, 2**63 - 1), *((n, LARGEST_SAMPLE) for n in (look.samples, *look.planned))):
             if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= largest:
                 raise ValueError("a count is not a positive whole number, or too large")
@@ -108,7 +111,7 @@ class Look:
 
 
 def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
-    """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at; any may have been kept."""
+    """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at; any of them may be the one that is reported."""
     each = {**{other.name: other for other in known}, look.name: look}.values()
     overlapping = [other for other in each if other.inputs.overlaps(look.inputs)]
     of_model = [other for other in overlapping if other.model == look.model]
@@ -121,6 +124,7 @@ def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
 
 def _error(looks: Sequence[Look], *, of_families: bool = False) -> float:
     """The sum of all errors; looks that were planned together count with all that were planned, whether taken or not."""
+    # Each planned look has the same share of alpha, so that one of them gives the error of the whole plan.
     alone = [(look.error, look) for look in looks if not look.planned]
     plans = {look.plan: (look.error * len(look.planned), look) for look in looks if look.planned}
     return sum(error * (look.family if of_families else 1) for error, look in (*alone, *plans.values()))
@@ -141,9 +145,10 @@ class Looks:
         return list({**_of_this_process.get(self._context, {}), **stored}.values())
 
     def add(self, look: Look) -> None:
-        """Keep a look. Where the store cannot be written it counts in this process only, and a warning says so."""
+        """Record a look. Where the store cannot be written it counts in this process only, and a warning says so."""
         if not can_be_told(look.model):
             return
+        # In memory even if there is a store: where it cannot be written, the look still counts in this process.
         _remember(_of_this_process, self._context, {look.name: look})
         if self._directory is None:
             return
@@ -151,7 +156,9 @@ class Looks:
             if self._directory.url.startswith(("http://", "https://")):  # fsspec would send the file to the web server
                 raise OSError("a web server is only read from")
             self._directory.write(look.name, look.to_json())
-        except Exception as error:  # of whatever storage: the result is there, and must not be lost for its record
+        except (
+            Exception
+        ) as error:  # of any kind of storage: a result must not be lost because its record cannot be written
             warnings.warn(
                 f"this look could not be recorded with the cache, so that it counts in this process only: {error}",
                 stacklevel=3,
@@ -205,7 +212,7 @@ def sizes_seen(context: str, inputs: Inputs) -> tuple[int, ...]:
 
 
 def _remember(record: dict[str, dict[Any, Any]], context: str, entries: dict[Any, Any]) -> None:
-    """Keep entries of a context, which moves to the end; the oldest contexts are forgotten."""
+    """Add entries of a context, which moves to the end; the oldest contexts are removed."""
     record[context] = {**record.pop(context, {}), **entries}
     while len(record) > _MOST_CONTEXTS:
         del record[next(iter(record))]

@@ -1,4 +1,4 @@
-"""What a cache's votes are about. Votes are worthless without it, so it refuses everything it does not know."""
+"""What a cache's votes are about. Votes cannot be used without it, so it refuses everything it does not know."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and sealed parts.
+    """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and parts.
 
     Every input has, or is still to get, `selection_samples` and `samples` votes. Both are 0 in a store of scattered votes,
     which promises none: it certifies nothing.
@@ -40,7 +40,7 @@ class Manifest:
     names: dict[str, str] = field(default_factory=dict)
     """What a person called the model and the data: shown, never trusted, no context."""
     claims: int = 0
-    """Claims that the family counts, if one was asked for: at least every input that the store holds."""
+    """Claims that the family counts, if there is one: at least every input that the store holds."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -48,8 +48,9 @@ class Manifest:
 
     @property
     def context(self) -> str:
-        """Digest of what votes must share to stand in one cache; every part carries it."""
+        """Digest of what all votes of one cache have in common; every part carries it."""
         shared = [asdict(self.model), self.noise.spec, self.seed, self.classes, list(self.input_shape), self.schema]
+        # Sample counts, alpha and numerics are left out: they may change while a store grows.
         return hashlib.sha256(json.dumps(shared, sort_keys=True, default=int).encode()).hexdigest()
 
     @property
@@ -74,6 +75,8 @@ class Manifest:
                 raise CorruptCache(
                     f"expected a cache of schema {SCHEMA}, got {ascii(schema)[:60]}; open it with the version that wrote it"
                 )
+            # Fields that were added later have defaults here, so that older stores open. Others must be exactly ours: a field that is
+            # not understood may change what the votes mean.
             unknown = {"names": {}, "claims": 0, **raw}.keys() ^ {f.name for f in fields(cls)}
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
@@ -89,7 +92,7 @@ class Manifest:
             raise CorruptCache(f"{MANIFEST} cannot be read: {escaped(str(error))}; restore it from a copy") from error
 
     def check_context(self, other: "Manifest", *, allow_numerics: bool) -> None:
-        """Raise ContextMismatch, naming the field, unless votes of `other` may stand beside ours."""
+        """Raise ContextMismatch, naming the field, unless votes of `other` may be in one cache with ours."""
         remedy = "use another store, or the arguments that this one was made with"
         for name, ours, theirs in (
             ("model weights", self.model.weights, other.model.weights),
@@ -113,9 +116,10 @@ class Manifest:
     def extended(self, other: "Manifest") -> Self:
         """This manifest with the inputs and counts that `other` asks for. Counts never shrink."""
         for name in ("samples", "selection_samples"):
-            have, asked = getattr(self, name), getattr(other, name)
-            if asked < have:
-                raise ContextMismatch(name, have, asked, f"ask for at least {have}, or use another store")
+            have, wanted = getattr(self, name), getattr(other, name)
+            if wanted < have:
+                raise ContextMismatch(name, have, wanted, f"ask for at least {have}, or use another store")
+        # Only more votes are a new look at them. More inputs, or another alpha, are not.
         grown = other.samples > self.samples or other.selection_samples > self.selection_samples
         return replace(
             self,

@@ -32,7 +32,8 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         raise FileExistsError(f"expected a new place for the merged cache, got {out}, which holds one already")
     sources = [Cache.open(store) for store in stores]
     manifest = merged([source.manifest for source in sources], allow_numerics=allow_numerics)
-    if target.local is None:  # the manifest comes last: without it there is no cache
+    if target.local is None:
+        # A remote store cannot be renamed in one step. Its manifest is written last: without it there is no cache.
         whole = Cache(manifest, target)
         _fill(whole, target, sources)
         return Cache.open(out)
@@ -42,9 +43,10 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         )
     path = target.local.rstrip("/")
     folder, name = os.path.split(path)
-    # On the same disk, so that a rename moves it.
+    # Beside the target, thus on the same disk: a rename then moves the folder in one step, complete or not at all.
     unfinished = Directory(os.path.join(folder, f".{name}.merging"))
     with unfinished.locked():
+        # An earlier merge that was killed leaves files here; files of other kinds are not ours to remove.
         for left_over in unfinished.names():
             if left_over.endswith((".parquet", ".json", ".tmp")):
                 unfinished.remove(left_over)
@@ -59,7 +61,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
     """One manifest about the inputs of all.
 
     The votes must share their context and their counts: a certificate states one number of samples. alpha is no context;
-    the smallest is taken, so that no claim grows. If any store spoke of a family, so does the whole: Bonferroni holds for any
+    the smallest is taken, so that no claim grows. If any store has a family, so has the whole: Bonferroni holds for any
     number of claims at one alpha, and the family counts at least every input. A look that any input had is a look of all.
     """
     first = manifests[0]
@@ -83,15 +85,17 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             claims=max(whole.claims, other.claims),
             numerics=whole.numerics.joined(other.numerics),
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
+            # The union of two multisets: a size at which both stores were looked at counts once.
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
         )
-    asked = whole.family > 1 or whole.claims > 0
-    claims = max(whole.family, whole.claims, len(whole.inputs)) if asked else 0
+    # A family of 1 without claims is the default: no store promised that its claims hold together.
+    has_family = whole.family > 1 or whole.claims > 0
+    claims = max(whole.family, whole.claims, len(whole.inputs)) if has_family else 0
     return replace(whole, claims=claims, names=_all_names(manifests), parts=())
 
 
 def _all_names(manifests: Sequence[Manifest]) -> dict[str, str]:
-    """Every name once, as far as the manifest may hold them: names are for people, and no merge fails for them."""
+    """Every name once, as far as the manifest may hold them. Names are for people: they are cut rather than refused."""
     kinds = list(dict.fromkeys(kind for m in manifests for kind in m.names))[: limits.ENTRIES]
     joined = {kind: ", ".join(dict.fromkeys(m.names[kind] for m in manifests if kind in m.names)) for kind in kinds}
     return {
@@ -107,6 +111,7 @@ def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
         for name in source.part_names():
             data, rows = source.part(name)
             fresh = [piece for row in rows for piece in _fresh(row, table)]
+            # A part of which every row is new is copied as it is: its name, which is its hash, stays valid. Others are encoded anew.
             if len(fresh) != len(rows) or any(piece is not row for piece, row in zip(fresh, rows, strict=True)):
                 if not fresh:
                     continue
@@ -114,11 +119,13 @@ def _fill(whole: Cache, target: Directory, sources: Sequence[Cache]) -> None:
             target.write(name, data)
             table.add(fresh, name)
             written.add(name)
+    # A manifest names all parts in its folder, so that a part of something else would become a part of this cache.
     others = sorted(set(filter(parts.is_part, target.names())) - written)
     if others:
         raise FileExistsError(f"expected a new place for the merged cache, got {target}, which holds {others[0]}")
     for source in sources:
         source.looks.copy_to(target)
+    # Nothing more is drawn: entering and leaving writes the manifest.
     with whole.writing():
         pass
 
@@ -135,7 +142,8 @@ def _fresh(row: parts.Row, table: VoteTable) -> Iterator[parts.Row]:
             )
     lacking = (common(row.samples, gap) for gap in table.missing(row.digest, row.stream, row.end))
     pieces = [samples for samples in lacking if len(samples)]
-    if pieces and any(each.known is not None for each in (row, *across)):  # else there would be a row for every gap
+    # With scattered samples there may be thousands of gaps: one row with gaps is smaller than a row for each of them.
+    if pieces and any(each.known is not None for each in (row, *across)):
         pieces = [simplified(np.concatenate([as_array(samples) for samples in pieces]))]
     for samples in pieces:
         yield row if len(samples) == len(row.samples) else row.part_about(samples)

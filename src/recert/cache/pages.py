@@ -1,7 +1,7 @@
 """How much a Parquet column unpacks to, from its page headers.
 
 A page of a few bytes may say that it holds two thousand million equal values, and the file's footer may say otherwise: the
-reader believes the page. So the pages are asked, before anything is unpacked. Headers are Thrift structures in the compact
+reader follows the page. So the page headers are read, before anything is unpacked. They are Thrift structures in the compact
 protocol (parquet.thrift, PageHeader), of which three numbers matter.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 _BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, 12
 _DATA_PAGES = (5, 8)  # versions 1 and 2
 _DICTIONARY_PAGE = 7
-_DEEPEST = 16
+_DEEPEST = 16  # real headers are nested three deep; without a limit a file could exhaust the stack
 
 Fields = dict[int, Any]
 
@@ -23,9 +23,11 @@ def unpacked(data: bytes, column: Any) -> tuple[int, int]:
     while left > 0 and position < end:
         reader = _Reader(data, position)
         header = reader.struct()
+        # A page of another kind, such as an index, holds no values.
         inner = next((header[kind] for kind in (*_DATA_PAGES, _DICTIONARY_PAGE) if kind in header), {1: 0})
         count, unpacks_to, packed = (_whole(number) for number in (inner.get(1), header.get(2), header.get(3)))
         values, size = values + count, size + unpacks_to
+        # A dictionary's entries are not among the values that the footer counts for the column.
         left -= 0 if _DICTIONARY_PAGE in header else count
         position = reader.position + packed
     return values, size
@@ -55,6 +57,8 @@ class _Reader:
             raise ValueError("a page header nested too deeply")
         fields: Fields = {}
         number = 0
+        # A field's head has the distance to the last field's number in its upper half, or 0 and then the number itself. A zero byte
+        # ends the structure.
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else _signed(self._varint())
             fields[number] = self._value(head & 15, depth)

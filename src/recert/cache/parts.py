@@ -22,7 +22,7 @@ PREFIX, SUFFIX = "part-", ".parquet"
 CONTEXT = "recert.context"
 STREAMS = {stream.name.lower(): stream for stream in (Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH)}
 ROWS_PER_GROUP = 64
-"""In parts with gaps, whose rows are short: a row group costs about a kilobyte."""
+"""In parts with gaps, whose rows are short: a row group takes about a kilobyte by itself."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def schema(classes: int) -> pa.Schema:
 
 
 def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]:
-    """A part's file name and bytes, which say whose votes they are. A sample that was not drawn is a null among the votes.
+    """A part's file name and bytes, with the context of its votes. A sample that was not drawn is a null among the votes.
 
     Rows without gaps have a row group each: a reader fetches only what it needs.
     """
@@ -99,8 +99,10 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
         "votes": _vote_lists(rows, classes),
     }
     gaps = any(row.known is not None for row in rows)
+    # The context is part of the hashed bytes: a part of another cache is refused even if its file name is listed here.
     table = pa.table(columns, schema=schema(classes).with_metadata({CONTEXT: context}))
     sink = pa.BufferOutputStream()
+    # Votes of one input are mostly equal: a dictionary of classes, then zstd, takes about a bit per vote.
     pq.write_table(
         table,
         sink,
@@ -117,6 +119,7 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
 def _vote_lists(rows: Sequence[Row], classes: int) -> pa.ListArray:
     kind = pa.from_numpy_dtype(vote_dtype(classes))
     lists = [pa.array(row.votes, kind) if row.known is None else _with_nulls(row, classes) for row in rows]
+    # From arrays, not from Python lists: a list of a hundred thousand numbers per row would take most of the time.
     offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
     return pa.ListArray.from_arrays(offsets, pa.concat_arrays(lists) if lists else pa.array([], kind))
 
@@ -135,6 +138,7 @@ def is_part(name: str) -> bool:
 
 def decode(name: str, data: bytes, context: str, classes: int) -> list[Row]:
     """Rows of a part. Its bytes must hash to its name, its counts must be those of its votes: nothing else is ever used."""
+    # The hash comes first. A damaged file is then reported as damaged, and no damaged bytes reach the Parquet reader.
     if hashlib.sha256(data).hexdigest() != name[len(PREFIX) : -len(SUFFIX)]:
         raise CorruptCache(
             f"{name} is damaged: its bytes do not match its name; restore it, or delete it and certify again"
@@ -148,6 +152,7 @@ def decode(name: str, data: bytes, context: str, classes: int) -> list[Row]:
             )
         _check_schema(file.schema_arrow, schema(classes))
         table = file.read(use_threads=False)
+        # In full: offsets of lists and UTF-8 are looked at as well, on which the code below relies.
         table.validate(full=True)
         return [_row(table, i, classes) for i in range(table.num_rows)]
     except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError, AttributeError, OSError) as error:
@@ -155,7 +160,7 @@ def decode(name: str, data: bytes, context: str, classes: int) -> list[Row]:
 
 
 def _check_size(data: bytes, metadata: Any) -> None:
-    """Refuse a bomb before it is unpacked."""
+    """Refuse a decompression bomb (a small file that unpacks to far more than memory holds) before it is unpacked."""
     values = [0] * metadata.num_columns
     size = 0
     for group in range(metadata.num_row_groups):
@@ -164,9 +169,11 @@ def _check_size(data: bytes, metadata: Any) -> None:
             column = row_group.column(number)
             if column.file_path:
                 raise ValueError("its columns lie in another file")
+            # The footer also states these numbers, but the reader follows the page headers: so they are what is counted.
             held, unpacks_to = pages.unpacked(data, column)
             values[number], size = values[number] + held, size + unpacks_to
     largest = max(values, default=0)
+    # Counts, the widest of the long columns, take eight bytes per value.
     if largest > limits.PART_VALUES or size > 8 * limits.PART_VALUES or metadata.num_rows > limits.PART_ROWS:
         raise ValueError(
             f"it would unpack to {largest:,} values, {metadata.num_rows:,} rows and {size:,} bytes, "
@@ -212,7 +219,7 @@ def _check_range(start: int, length: int, votes: int, i: int) -> None:
 
 
 def _drawn(votes: pa.Array, i: int) -> NDArray[np.int64]:
-    """Places of the votes that are there. A row without gaps at its ends is the only way to write its samples."""
+    """Places of the votes that are there. Gaps at the ends are refused, so that there is one way only to write a set of samples."""
     drawn = np.flatnonzero(votes.is_valid().to_numpy(zero_copy_only=False))
     if not len(drawn) or (drawn[0], drawn[-1]) != (0, len(votes) - 1):
         raise ValueError(f"row {i} begins or ends with a sample that was not drawn")
@@ -223,6 +230,7 @@ def _check_row(row: Row, i: int, classes: int) -> None:
     assert row.votes is not None
     if not 0 <= row.seconds < float("inf"):
         raise ValueError(f"row {i} took {row.seconds} seconds")
+    # An invalid vote, of a sample whose logits were not finite, is stored as the largest value of the type: `nobody`.
     invalid = (row.votes >= classes) & (row.votes != nobody(row.votes.dtype))
     if invalid.any():
         raise ValueError(f"row {i} has votes for class {row.votes[invalid][0]} of {classes}")

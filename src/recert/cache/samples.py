@@ -47,13 +47,15 @@ def gaps(known: Sequence[Samples], stop: int) -> list[range]:
     >>> gaps([range(2, 4), range(8, 12)], 10), gaps([np.array([0, 1, 7]), range(2, 5)], 10)
     ([range(0, 2), range(4, 8)], [range(5, 7), range(8, 10)])
     """
+    # Complete stores hold ranges only, and this is called for every input: their ends are enough, whatever their length.
     ranges = [samples for samples in known if isinstance(samples, range)]
     if len(ranges) == len(known):
         edges = [
             edge for samples in sorted(ranges, key=lambda each: each.start) for edge in (samples.start, samples.stop)
         ]
         pairs = zip([0, *edges[1::2]], [*edges[::2], stop], strict=True)
-    else:  # memory grows with the samples that are known, not with `stop`, which a manifest may set to anything
+    else:
+        # Not a table of all samples below `stop`, which a manifest may set to anything: memory grows with the known samples.
         below = np.sort(np.concatenate([[-1], *(as_array(common(samples, range(stop))) for samples in known), [stop]]))
         before = np.flatnonzero(np.diff(below) > 1)
         pairs = zip((below[before] + 1).tolist(), below[before + 1].tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Who vouches for a cache: an Ed25519 signature over its manifest, which names every part by hash."""
+"""Signed caches: an Ed25519 signature over the manifest, which names every part by its hash."""
 
 import base64
 import os
@@ -24,7 +24,7 @@ ED25519, SERIALIZATION = "hazmat.primitives.asymmetric.ed25519", "hazmat.primiti
 
 
 def create_key(path: Path) -> Path:
-    """A new private key at `path`, for its owner's eyes only, and its public key at `path`.pub."""
+    """A new private key at `path`, readable by its owner only, and its public key at `path`.pub."""
     ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
     key = ed25519.Ed25519PrivateKey.generate()
     encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -33,6 +33,7 @@ def create_key(path: Path) -> Path:
     public_path = path.with_name(f"{path.name}.pub")
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in ((path, private, 0o600), (public_path, public, 0o644)):
+        # Created with its permissions, and only if it does not exist: there is no moment at which others can read the key.
         try:
             handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError:
@@ -43,12 +44,13 @@ def create_key(path: Path) -> Path:
 
 
 def sign(store: str | os.PathLike[str], key_file: Path) -> list[str]:
-    """Sign a sound, complete cache; the signature lies beside the manifest. Returns warnings, one line each.
+    """Sign a sound, complete cache; the signature is a file beside the manifest. Returns warnings, one line each.
 
     Whatever changes the manifest (more inputs, more samples, another alpha) makes the signature invalid: sign again.
     """
     key = _private_key(key_file)
     directory = Directory(store)
+    # Locked from the check to the signature: what is signed is what was checked.
     with Cache.locked(store):
         problems = _unsound(directory)
         if problems:
@@ -97,8 +99,8 @@ def _unsound(directory: Directory) -> list[str]:
     if problems:
         return problems
     named = Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES)).parts
-    strangers = sorted(set(filter(parts.is_part, directory.names())) - set(named))
-    return [f"{name} is not named by {MANIFEST}" for name in strangers]
+    unnamed = sorted(set(filter(parts.is_part, directory.names())) - set(named))
+    return [f"{name} is not named by {MANIFEST}" for name in unnamed]
 
 
 def _private_key(path: Path) -> "Ed25519PrivateKey":

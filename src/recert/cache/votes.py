@@ -23,25 +23,28 @@ Slot = tuple[str, Stream]
 class VoteTable:
     """Rows of votes by input and stream. Rows of a stored part keep their counts here and their votes on disk.
 
-    Two rows of one input and stream may lie across each other, but no sample is in both.
+    The ranges of two rows of one input and stream may overlap, if one has gaps, but no sample is in both.
     """
 
     def __init__(self, directory: Directory | None, context: str, classes: int) -> None:
         self._directory = directory
         self._context, self._classes = context, classes
         self._rows: dict[Slot, list[tuple[parts.Row, str | None]]] = defaultdict(list)
+        # The length of the longest row: no row that reaches a given sample begins earlier than this before it.
         self._longest: dict[Slot, int] = defaultdict(int)
+        # Two parts: an input whose drawing was interrupted may be in two. A part may take 64 MB, so that more are not kept in memory.
         self._part = functools.lru_cache(maxsize=2)(self._read_part)
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
-        """Take rows up; those of a stored part keep their votes on disk. Rows that are here already must agree."""
+        """Add rows; those of a stored part keep their votes on disk. Rows that are here already must agree."""
         for row in rows:
             key = row.digest, row.stream
             slot = self._rows[key]
-            beside = [entry for entry in self._across(key, row.start, row.end) if _share_samples(entry[0], row)]
-            for known, holder in beside:
+            same = [entry for entry in self._across(key, row.start, row.end) if _share_samples(entry[0], row)]
+            for known, holder in same:
                 self._check_same(known, holder, row, part)
-            if not beside:
+            if not same:
+                # In order of their starts, so that rows around a sample are found by bisection.
                 at = bisect.bisect_left(slot, row.start, key=_start)
                 slot.insert(at, (row if part is None else replace(row, votes=None), part))
                 self._longest[key] = max(self._longest[key], row.length)
@@ -52,7 +55,7 @@ class VoteTable:
         return parts.decode(part, self._directory.read(part, limits.PART_BYTES), self._context, self._classes)
 
     def known(self, digest: str, stream: Stream, start: int, end: int) -> list[parts.Row]:
-        """Rows, with their votes, whose range holds any of the samples [start, end)."""
+        """Rows, with their votes, whose range overlaps the samples [start, end)."""
         return [self._with_votes(row, part) for row, part in self._across((digest, stream), start, end)]
 
     def parts_with(self, digest: str, stream: Stream) -> list[str]:
@@ -74,6 +77,7 @@ class VoteTable:
     def votes(self, digest: str, stream: Stream, samples: int) -> Votes:
         """The first `samples` votes, in sample order."""
         self._require(digest, stream, samples)
+        # Every place is written below: `_require` has seen that no sample is missing.
         votes = np.empty(samples, dtype=vote_dtype(self._classes))
         for row in self.known(digest, stream, 0, samples):
             wanted = common(row.samples, range(samples))
@@ -91,7 +95,8 @@ class VoteTable:
         return sum(len(row.samples) for row in rows), sum(row.seconds for row in rows)
 
     def _across(self, key: Slot, start: int, end: int) -> list[tuple[parts.Row, str | None]]:
-        """Entries whose range holds any of the samples [start, end). None begins earlier than the longest row is long."""
+        """Entries whose range overlaps the samples [start, end)."""
+        # A row that reaches `start` begins after `start` less the longest length: earlier ones need not be looked at.
         slot = self._rows.get(key, [])
         first = bisect.bisect_right(slot, start - self._longest.get(key, 0), key=_start)
         last = bisect.bisect_left(slot, end, key=_start)
@@ -101,8 +106,9 @@ class VoteTable:
         return row if part is None else replace(row, votes=self._part(part)[row.digest, row.stream, row.start])
 
     def _check_same(self, known: parts.Row, holder: str | None, row: parts.Row, part: str | None) -> None:
-        """Two parts may hold the same row, after a run that was cut short: then with the same votes."""
+        """Two parts may hold the same row, after a run that was interrupted: then with the same votes."""
         about = f"input {row.digest[:12]} ({row.stream.name.lower()}, samples {row.start} to {row.end - 1})"
+        # Within one part nothing is written twice: such a part was not written by this library, even if its votes agree.
         twice = part is not None and holder == part
         if twice or not _same_samples(known, row):
             raise CorruptCache(f"{_named(part)} holds votes of {about} that {_named(holder)} holds too; remove one")

@@ -12,11 +12,14 @@ from recert.noise import Stream
 from recert.votes import Votes
 
 INPUTS_PER_PART = 25
+"""A reader of one input reads a whole part, so that parts should hold few; too few would make many small files."""
 SECONDS_PER_PART = 60.0
+"""A killed run loses what the open part holds: about a minute of drawing."""
 VOTES_PER_PART = 2**25
+"""At one or two bytes a vote this stays well below `limits.PART_BYTES`, beyond which a part is refused."""
 ROWS_PER_PART = 2**12
 LARGEST_GAP = 2**10
-"""Scattered samples make one row unless more samples than this lie between two of them: each costs a null."""
+"""Scattered samples make one row unless more samples than this are between two of them: each of those is stored as a null."""
 LONGEST_WITH_GAPS = 2**20
 """No row of scattered samples goes over a multiple of this, so that its nulls stay within what a part may hold."""
 
@@ -44,13 +47,13 @@ class PartWriter:
     def add_scattered(
         self, digest: str, stream: Stream, samples: NDArray[np.int64], votes: Votes, seconds: float
     ) -> None:
-        """Votes for increasing samples of an input. Samples that lie far apart become several rows."""
+        """Votes for increasing samples of an input. Samples that are far apart become several rows."""
         for piece in _pieces(samples):
             here, share = samples[piece], seconds * (piece.stop - piece.start) / len(samples)
             self._add(digest, stream, simplified(here), votes[piece], share, joins=self._is_near(int(here[0])))
 
     def flush(self) -> None:
-        """Close the part in hand, if there is one."""
+        """Close the open part, if it holds anything."""
         self._finish_row()
         if self._rows:
             self._close(self._rows)
@@ -61,10 +64,12 @@ class PartWriter:
             self._finish_row()
             self._open_of = (digest, stream)
             self._digests.add(digest)
+        # A chunk that joins a row begins at the row's end for this count: the gap between them is stored as nulls.
         begin = self._end() if self._open else int(samples[0])
         self._values += int(samples[-1]) + 1 - begin  # nulls are values, too
         self._open.append((samples, votes, seconds))
         full = self._values >= VOTES_PER_PART or len(self._rows) >= ROWS_PER_PART
+        # Looked at with every chunk, not by a timer: a part is only ever closed between two chunks, and no thread is needed.
         late = time.monotonic() - self._started > SECONDS_PER_PART
         if len(self._digests) > self._inputs_per_part or late or full:
             self.flush()
@@ -77,7 +82,7 @@ class PartWriter:
         return bool(self._open) and self._end() == start
 
     def _is_near(self, sample: int) -> bool:
-        """Whether a scattered sample may join the open row."""
+        """Whether a scattered sample may join the open row: whether the two would be one piece."""
         return (
             bool(self._open) and sample >= self._end() and len(list(_pieces(np.array([self._end() - 1, sample])))) == 1
         )

@@ -51,13 +51,14 @@ class Certificates:
     forward_passes: Counts
     seconds: Floats
     nobody: Counts
-    """Samples among these whose logits were not finite: votes for nobody."""
+    """Invalid votes (votes for nobody) among these: samples whose logits were not finite."""
     settings: Settings = field(repr=False)
 
     @classmethod
     def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, noise: Noise, **columns: Any) -> Self:
         """Certificates from claims and other columns (arrays or numbers); counts and seconds that are not given are 0."""
         rows = len(digests)
+        # Columns are listed once, as fields: those of the type Counts are filled here, so that a new count needs no line of code.
         counts: dict[str, Any] = {
             f.name: np.broadcast_to(np.asarray(columns.pop(f.name, 0), dtype=np.int64), rows)
             for f in fields(cls)
@@ -87,7 +88,7 @@ class Certificates:
 
     @property
     def explanation(self) -> NDArray[Any]:
-        """Why each input fared as it did."""
+        """Why each input has its outcome."""
         return np.array(
             [_explain(Outcome(o), int(n)) for o, n in zip(self.outcome, self.nobody, strict=True)], dtype=object
         )
@@ -115,9 +116,10 @@ class Certificates:
         return metrics.abstention_rate(self.prediction)
 
     def take(self, rows: ArrayLike) -> Self:
-        """The given rows, in that order, numbered anew. A row taken again costs nothing again."""
+        """The given rows, in that order, numbered anew. What a row cost is charged once, however often it is taken."""
         chosen = np.asarray(rows, dtype=np.int64)
         columns = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "settings"}
+        # All rows are repeats but the first of each, which `unique` names.
         repeated = np.ones(len(chosen), dtype=bool)
         repeated[np.unique(chosen, return_index=True)[1]] = False
         columns["index"] = np.arange(len(chosen))
@@ -128,6 +130,7 @@ class Certificates:
     def to_arrow(self) -> pa.Table:
         """An Arrow table; its schema metadata holds the settings."""
         columns = {name: getattr(self, name) for name in _columns()}
+        # By way of Python values: columns of texts are object arrays, whose type arrow then finds by itself.
         table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
         return table.replace_schema_metadata({"recert": json.dumps(self.settings.to_dict())})
 
@@ -166,5 +169,6 @@ def _columns() -> list[str]:
 
 
 def _explain(outcome: Outcome, nobody: int) -> str:
+    # A reader who wonders why fewer votes count than were drawn finds the reason beside the outcome.
     note = f" {nobody} samples had logits that were not finite; they voted for nobody." if nobody else ""
     return outcome.explanation + note

@@ -31,7 +31,7 @@ def outcome_column(condition: NDArray[np.bool_], yes: Outcome, no: Any) -> NDArr
 
 
 def claim_one_sided(classes: ArrayLike, top_votes: ArrayLike, samples: ArrayLike, alpha: float, noise: Noise) -> Claims:
-    """Algorithm 1 to the letter: certified where the class is shown to have more than half of the votes."""
+    """Algorithm 1 as published: certified where the class is shown to have more than half of the votes."""
     top_lower = np.atleast_1d(bounds.clopper_pearson_lower(top_votes, samples, alpha))
     return claim_from_bounds(classes, top_lower, 1 - top_lower, noise, otherwise=Outcome.NO_MAJORITY)
 
@@ -46,6 +46,7 @@ def claim_two_sided(
     """
     top_lower = np.atleast_1d(bounds.clopper_pearson_lower(top_votes, samples, alpha / 2))
     rival = np.atleast_1d(bounds.clopper_pearson_upper(rival_votes, samples, alpha / 2))
+    # The class and its rival share at most all votes, so that this second bound on the rival needs no further alpha.
     upper = np.minimum(rival, 1 - top_lower)
     return claim_from_bounds(classes, top_lower, upper, noise, otherwise=Outcome.RUNNER_UP_TOO_CLOSE)
 
@@ -54,6 +55,7 @@ def claim_from_bounds(
     classes: ArrayLike, top_lower: Floats, runner_up_upper: Floats, noise: Noise, *, otherwise: Any
 ) -> Claims:
     """Claims from bounds that hold jointly; `otherwise` is the outcome of inputs that abstain."""
+    # Strictly more: at equality the radius would be 0, and the smoothed classifier might be tied.
     certified = top_lower > runner_up_upper
     return Claims(
         outcome=outcome_column(certified, Outcome.CERTIFIED, otherwise),

@@ -1,4 +1,4 @@
-"""How an input fared, in words. Abstaining is a result, not an error."""
+"""The outcome of an input, with an explanation. Abstaining is a result, not an error."""
 
 from enum import StrEnum
 

@@ -20,7 +20,7 @@ class Together:
     models_error: float
     """The same for the claims about all models."""
     families_error: float
-    """The same for all claims about this model, of all inputs, where families were asked for."""
+    """The same for all claims about this model, of all inputs, where there are families."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Settings:
 
     @property
     def _sizes(self) -> int:
-        """At how many sizes the votes were looked at: any of them may have been kept."""
+        """At how many sizes the votes were looked at: any of them may be the one that is reported."""
         return max(1, len(self.looks))
 
     @property
@@ -80,6 +80,7 @@ class Settings:
         claims = max(self.family, self.claims)
         if claims < 2:
             return ""
+        # The union bound: the error of one claim times the number of claims, of sizes looked at, and of looks that were planned.
         error = claims * self._sizes * max(1, len(self.planned)) * self.error
         text = (
             f" Bonferroni: all {claims} claims of the family hold together with probability at least {_holding(error)}"
@@ -116,7 +117,7 @@ class Settings:
             )
         if known is None:
             return text
-        # Looks that were all planned together are stated already.
+        # Looks that were all planned together are stated above; sums of errors differ from multiples in their last digits.
         if known.looks > 1 and known.looks_error > len(self.planned) * self._sizes * self.error * (1 + 1e-9):
             text += (
                 f" This model was re-certified {known.looks} times from this cache: each claim holds on its own if its settings "
@@ -137,6 +138,7 @@ class Settings:
 
 def _holding(error: float) -> str:
     """The probability that is left when so much may fail, in as many digits as it takes not to state more."""
+    # "0.999" for an error of .00100001 would promise too much: digits are added until what is written is not above what holds.
     left = max(0.0, 1 - error)
     texts = (f"{left:.{digits}g}" for digits in range(6, 18))
     return next((text for text in texts if float(text) <= left + _ROUNDING * error), repr(left))

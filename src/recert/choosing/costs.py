@@ -1,4 +1,4 @@
-"""What a model costs: bytes, non-zero parameters, measured latency, or what the user says."""
+"""What a model costs: bytes, non-zero parameters, measured latency, or what the user gives."""
 
 import statistics
 import time
@@ -17,7 +17,9 @@ from recert.sampling.network import Network
 
 KINDS = ("bytes", "parameters", "latency")
 WARM_UP = 3
+"""Batches that are not timed: the first ones also allocate memory and choose kernels."""
 ROUNDS = 15
+"""Odd, so that the median is one of the times; a few slow batches do not move it."""
 LATENCY_ROWS = 32
 
 CostModel = str | Mapping[str, float] | Callable[[Any], float]
@@ -39,11 +41,11 @@ def find_costs(models: Mapping[str, Any], cost: CostModel, inputs: Any) -> Costs
             raise ValueError(
                 f"expected cost to be one of {', '.join(KINDS)}, a function or a mapping of numbers, got {cost!r}"
             )
-        stranger = next((name for name, model in models.items() if not isinstance(model, nn.Module)), None)
-        if stranger is not None and not (cost == "latency" and callable(models[stranger])):
+        unsupported = next((name for name, model in models.items() if not isinstance(model, nn.Module)), None)
+        if unsupported is not None and not (cost == "latency" and callable(models[unsupported])):
             raise ValueError(
-                f"expected torch modules to find their {cost}, got {type(models[stranger]).__name__} for candidate "
-                f"{stranger!r}; pass cost={{name: number}}"
+                f"expected torch modules to find their {cost}, got {type(models[unsupported]).__name__} for candidate "
+                f"{unsupported!r}; pass cost={{name: number}}"
             )
         if cost == "latency":
             return _latencies(models, inputs)
@@ -86,6 +88,7 @@ def _files(model: nn.Module) -> Iterator[bytes]:
 
 def _tensors(model: nn.Module) -> Iterator[Tensor]:
     """Parameters and buffers, each once."""
+    # By identity, since layers may share a tensor, which a file stores once.
     return iter({id(t): t for t in (*model.parameters(), *model.buffers())}.values())
 
 
@@ -94,6 +97,7 @@ def _bytes(tensor: Tensor) -> int:
     if not values.is_floating_point():
         return values.nbytes
     width = min(_widths(values))
+    # Dense, or the other values with one bit for each place that says whether it is zero, rounded up to whole bytes.
     return min(values.numel() * width, int(torch.count_nonzero(values)) * width + -(-values.numel() // 8))
 
 
@@ -101,6 +105,7 @@ def _widths(values: Tensor) -> Iterator[int]:
     """Bytes per value of the types that hold all values exactly."""
     yield values.element_size()
     for dtype in (torch.int8, torch.float16, torch.bfloat16):
+        # What a value beyond the range of int8 is converted to is undefined in C: such values are not converted at all.
         if dtype is torch.int8 and not bool((values.abs() <= 127).all()):
             continue
         if bool((values.to(dtype).to(values.dtype) == values).all()):
@@ -128,6 +133,7 @@ def _latencies(models: Mapping[str, Any], inputs: Any) -> Costs:
 def _seconds(network: Network, batch: Tensor) -> float:
     started = time.perf_counter()
     network.answer(batch)
+    # A device computes beside the host: without waiting for it, only the time to submit the batch would be measured.
     if batch.device.type == "cuda":
         torch.cuda.synchronize(batch.device)
     return time.perf_counter() - started

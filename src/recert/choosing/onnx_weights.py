@@ -12,6 +12,7 @@ from recert.extras import import_extra
 def nonzero_in_file(content: bytes) -> int:
     """Constants of a graph that are not zero, scales and zero points left out."""
     graph = _graph(content)
+    # The inputs of a quantiser after the first are its scale and zero point, which are constants of the graph but no weights.
     quantisers = [node for node in graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")]
     scales = {name for node in quantisers for name in node.input[1:]}
     return sum(int(np.count_nonzero(values)) for name, values in _constants(graph) if name not in scales)
@@ -19,11 +20,11 @@ def nonzero_in_file(content: bytes) -> int:
 
 def zeros_save(content: bytes) -> int:
     """Bytes that a file could do without: zeros of its constants left out, one bit per value to mark them."""
-    kept = (
+    sizes = (
         (values.nbytes, int(np.count_nonzero(values)) * values.itemsize + -(-values.size // 8))
         for _, values in _constants(_graph(content))
     )
-    return sum(max(0, dense - sparse) for dense, sparse in kept)
+    return sum(max(0, dense - sparse) for dense, sparse in sizes)
 
 
 def _graph(content: bytes) -> Any:

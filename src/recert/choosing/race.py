@@ -1,4 +1,4 @@
-"""The race: replays of a candidate on selection noise, lap by lap, until it is clearly good, clearly hopeless, or out of noise."""
+"""The race: replays of a candidate on selection noise, round by round, until it is clearly good, clearly hopeless, or out of noise."""
 
 from dataclasses import dataclass, field
 
@@ -14,19 +14,23 @@ from recert.sampling import ProgressCallback, Work, collect
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FIRST_LAP = 10
-"""Replays of every input in the first lap; each further lap doubles the replays of inputs that are in doubt."""
+# None of these numbers enters a claim: the race only decides which candidates are certified, and in which order.
+FIRST_ROUND = 10
+"""Replays of every input in the first round; each further round doubles the replays of inputs that are in doubt."""
 HOPELESS, CLEAR = 0.05, 0.99
-CAREFUL = 80
-"""Nobody is dropped before inputs in doubt had so many replays: with few, what is not known about an input counts against it."""
-_TELLING = 0.99
-"""Further laps replay the fewest inputs that hold so much of the remaining variance."""
+"""A candidate is dropped at the first chance or below, and races no further at the second. Dropping a good candidate loses a
+winner for good; sending a bad one to the final costs passes and half of the error that is left. So both are far from 1/2."""
+REPLAYS_BEFORE_DROPPING = 80
+"""No candidate is dropped before inputs in doubt had so many replays: with few, what is not known about an input counts against it."""
+SHARE_OF_VARIANCE = 0.99
+"""Further rounds replay the fewest inputs that hold so much of the remaining variance; on the others a replay would tell little."""
 ROUNDING = 1e-9
+"""A mean over inputs is rounded: a shortfall that equals the tolerance must not exceed it by its last digits."""
 
 
 @dataclass
-class Runner:
-    """One candidate in the race. Its votes stand on selection noise, of which no claim is made."""
+class RacingCandidate:
+    """One candidate in the race, and its votes so far. They are on selection noise, from which nothing is claimed."""
 
     name: str
     source: CachingSource
@@ -56,26 +60,26 @@ class Runner:
 
     @property
     def decided(self) -> bool:
-        careful = bool(self.tally.replayed.max(initial=0) >= CAREFUL)
-        return self._finished or self.chance >= CLEAR or (careful and self.chance <= HOPELESS)
+        may_drop = bool(self.tally.replayed.max(initial=0) >= REPLAYS_BEFORE_DROPPING)
+        return self._finished or self.chance >= CLEAR or (may_drop and self.chance <= HOPELESS)
 
     @property
     def passes(self) -> int:
         return int(self.tally.replayed.sum())
 
-    def run(self) -> None:
-        """Laps until it is decided."""
+    def race(self) -> None:
+        """Rounds until it is decided."""
         while not self.decided:
-            self.lap()
+            self.race_round()
 
-    def lap(self) -> None:
+    def race_round(self) -> None:
         """Replay all inputs the first time, then those that are in doubt."""
         done = self.tally.replayed
         first = not done.any()
-        goal = min(FIRST_LAP if first else 2 * int(done.max()), self.cache.manifest.selection_samples)
+        goal = min(FIRST_ROUND if first else 2 * int(done.max()), self.cache.manifest.selection_samples)
         behind = np.flatnonzero(done < goal)
-        chosen = behind if first else self._telling(behind)
-        if not len(chosen):
+        chosen = behind if first else self._most_in_doubt(behind)
+        if not len(chosen):  # all selection noises are used up, or nothing is in doubt
             self._finished = True
             return
         inputs = self.prospects.rows[chosen]
@@ -95,11 +99,11 @@ class Runner:
         self.tally.of_others[i] += np.count_nonzero(~before)
         self.tally.gained[i] += np.count_nonzero(~before & after)
 
-    def _telling(self, rows: Ints) -> Ints:
-        """Of some inputs those whose score is most in doubt."""
+    def _most_in_doubt(self, rows: Ints) -> Ints:
+        """Of some inputs those whose score is most in doubt: the fewest that hold nearly all of the variance."""
         variance = self.shortfalls[rows].var(axis=1)
         order = np.argsort(-variance, kind="stable")
         total = np.cumsum(variance[order])
         if not len(total) or total[-1] <= 0:
             return rows[:0]
-        return np.sort(rows[order[: 1 + int(np.searchsorted(total, _TELLING * total[-1]))]])
+        return np.sort(rows[order[: 1 + int(np.searchsorted(total, SHARE_OF_VARIANCE * total[-1]))]])

@@ -1,9 +1,10 @@
-"""The verb `select`: the cheapest candidate whose certificates are good enough."""
+"""`select`: the cheapest candidate whose certificates are good enough."""
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +14,9 @@ from recert import bounds
 from recert.cache import Cache, Manifest
 from recert.caching import CachingSource
 from recert.certification import CERTIFICATES, check_settings
-from recert.choosing.contest import Contest, most_finalists
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
+from recert.choosing.search import Search, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
@@ -52,12 +53,12 @@ def select(
     `metric` is "accuracy:R" (certified accuracy at radius R) or "acr" (average certified radius), on these inputs and labels;
     `tolerance` is in its units. All candidates run a short race on the cache's selection noise. Then, in order of cost, each is
     raced until it is decided and, unless it was hopeless, certified on estimation noise, which the race never sees, with at
-    most about `samples` forward passes per input in the mean over all inputs (unless told, 20 times the root of the cache's
-    votes per input, and at most half of them). The first that reaches the target wins.
+    most about `samples` forward passes per input in the mean over all inputs (if not given, 20 times the root of the
+    cache's votes per input, and at most half of them). The first that reaches the target wins.
 
     For each input on its own, with probability at least 1 - alpha, the winner's certificate is true, whichever candidate won:
-    the j-th finalist is certified at alpha / 2^j. `alpha` is twice the cache's unless told, so that the first finalist gets
-    the cache's. With `family="bonferroni"` all of the winner's certificates hold together. See docs/select.md.
+    the j-th finalist is certified at alpha / 2^j. `alpha` is twice the cache's if not given, so that the first finalist
+    gets the cache's. With `family="bonferroni"` all of the winner's certificates hold together. See docs/select.md.
 
     `cost` is "bytes", "parameters" (non-zero ones), "latency" (measured), a function of a model, or a mapping of numbers. The
     candidates must be fixed before: none may have been tuned on the cached noise.
@@ -66,46 +67,63 @@ def select(
     manifest = cache.manifest
     objective = _objective(metric)
     alpha = usual_alpha(manifest) if alpha is None else float(alpha)
+    _check(candidates, alpha, metric, tolerance)
+    costs = find_costs(candidates, cost, inputs)
+    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    with ExitStack() as stack:
+        sources = _opened(stack, candidates, inputs, manifest, chosen)
+        digests, known_labels = _inputs(sources, labels)
+        distinct, positions, rows = _distinct(digests)
+        claims = _claims(family, len(digests))
+        bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
+        search = Search(
+            # The first view names inputs that the cache lacks by their places in the user's data, repeats included.
+            cache=cache.about(digests).about(distinct), positions=positions, rows=rows, labels=known_labels, objective=objective,
+            tolerance=tolerance, alpha=alpha, claims=claims, progress=chosen.progress,
+            samples=_samples(samples, manifest, alpha / claims, len(candidates)),
+        )  # fmt: skip
+        entries, winner = search.run(sources, costs.values)
+    return Chosen(
+        winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
+        metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,
+        family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests), samples=manifest.samples,
+        base_passes=(manifest.samples + manifest.selection_samples) * len(distinct),
+    )  # fmt: skip
+
+
+def _check(candidates: Mapping[str, object], alpha: float, metric: str, tolerance: float) -> None:
     if not 0 < len(candidates) <= MOST_CANDIDATES:
         raise ValueError(f"expected 1 to {MOST_CANDIDATES} candidates, got {len(candidates)}")
     if not 0 < alpha < 1:
         raise ValueError(f"expected alpha between 0 and 1, got {alpha}; a usual value is 0.002")
     if not tolerance >= 0:
         raise ValueError(f"expected a tolerance of at least 0, in units of {metric}, got {tolerance}")
-    costs = find_costs(candidates, cost, inputs)
-    chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with ExitStack() as open_sources:
-        sources = {
-            name: CachingSource(
-                open_sources.enter_context(
-                    open_votes(
-                        model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
-                        classes=manifest.classes, execution=chosen.with_batch_size(manifest.batch_size),
-                    )
+
+
+def _opened(
+    stack: ExitStack, candidates: Mapping[str, Model | StoredVotes], inputs: Any, manifest: Manifest, execution: Execution
+) -> dict[str, CachingSource]:  # fmt: skip
+    """Votes of every candidate on the cached noises, each drawn once, until the stack is closed."""
+    execution = execution.with_batch_size(manifest.batch_size)
+    return {
+        name: CachingSource(
+            stack.enter_context(
+                open_votes(
+                    model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
+                    classes=manifest.classes, execution=execution,
                 )
             )
-            for name, model in candidates.items()
-        }  # fmt: skip
-        digests, known = _inputs(sources, labels)
-        # Where each input stands for the first time: equal inputs are certified once.
-        first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
-        row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
-        claims = _claims(family, len(digests))
-        bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
-        contest = Contest(
-            cache=cache.about(digests).about(list(row)), positions=np.array([first[digest] for digest in row]),
-            rows=np.array([row[digest] for digest in digests]), labels=known, objective=objective, tolerance=tolerance,
-            alpha=alpha, claims=claims, samples=_samples(samples, manifest, alpha / claims, len(candidates)),
-            progress=chosen.progress,
-        )  # fmt: skip
-        entries, winner = contest.run(sources, costs.values)
-    passes = manifest.samples + manifest.selection_samples
-    return Chosen(
-        winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
-        metric=metric, tolerance=tolerance, base=contest.base, base_alpha=manifest.alpha, alpha=alpha,
-        family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests),
-        samples=manifest.samples, base_passes=passes * len(row),
-    )  # fmt: skip
+        )
+        for name, model in candidates.items()
+    }  # fmt: skip
+
+
+def _distinct(digests: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Equal inputs are certified once: each input once, where it is for the first time, and which of them every input is."""
+    # Backwards, so that of equal inputs the first is written last and remains.
+    first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
+    row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
+    return list(row), np.array([first[digest] for digest in row]), np.array([row[digest] for digest in digests])
 
 
 def _objective(metric: str) -> Objective:
@@ -121,27 +139,28 @@ def _claims(family: str | None, inputs: int) -> int:
     return inputs if family else 1
 
 
-def _samples(asked: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:
+def _samples(given: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:
     """Forward passes per input of a finalist: enough even for the last, whose alpha is the smallest."""
     smallest_alpha = alpha / 2.0 ** min(candidates, most_finalists(alpha))
-    if asked is None:
+    if given is None:
         fewest = bounds.smallest_samples_to_certify(smallest_alpha, sides=CERTIFICATES[manifest.certificate])
         return max(min(round(FINAL_PASSES * math.sqrt(manifest.samples)), manifest.samples // 2), fewest)
-    check_settings(asked, 1, smallest_alpha, manifest.certificate)
-    return asked
+    check_settings(given, 1, smallest_alpha, manifest.certificate)
+    return given
 
 
 def _inputs(sources: Mapping[str, CachingSource], labels: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
     """The inputs, which must be the same for all candidates, and as many labels."""
     digests = next(iter(sources.values())).digests
-    stranger = next((name for name, source in sources.items() if source.digests != digests), None)
-    if stranger is not None:
+    different = next((name for name, source in sources.items() if source.digests != digests), None)
+    if different is not None:
         raise ValueError(
-            f"expected all candidates on the same inputs, got others for {stranger!r}; stored votes and models do not mix"
+            f"expected all candidates on the same inputs, got others for {different!r}; stored votes and models do not mix"
         )
     if not digests:
         raise ValueError("expected at least one input, got none")
     known = np.asarray(labels)
+    # Labels are compared with classes; floats that are nearly integers would silently never be equal.
     if known.shape != (len(digests),) or not np.issubdtype(known.dtype, np.integer):
         raise ValueError(f"expected {len(digests)} labels as integers, got {known.dtype} {known.shape}")
     return digests, known.astype(np.int64)

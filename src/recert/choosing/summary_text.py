@@ -9,6 +9,7 @@ def text_picture(chosen: Chosen) -> str:
     """One line per candidate, in order of cost: certified (#) or predicted (o) metric on a scale with the target (|)."""
     values = [chosen.base, chosen.target, *(entry.value for entry in chosen.entries)]
     low, high = min(values), max(values)
+    # All values may be equal: then every mark is at the left end.
     span = (high - low) or 1.0
     edge = {entry.name for entry in chosen.pareto}
     width = max(len(entry.name) for entry in chosen.entries)

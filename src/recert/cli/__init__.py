@@ -44,6 +44,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _say("interrupted; what was drawn so far is kept in the store: run the same command again to continue")
         sys.exit(130)
+    # Errors that a user can cause. Others are faults of this library, and keep their traceback.
     except (RecertError, ValueError, OSError, ImportError) as error:
         if "--debug" in sys.argv:
             raise

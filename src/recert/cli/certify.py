@@ -80,21 +80,23 @@ def certify(
             f"expected --engine local with --proxy, got {run.engine}; certify the proxy there, then run recert recertify"
         )
     mine = parse_shard(shard)
+    # Everything above needs no torch: mistakes in options are reported at once.
     import recert
     from recert.cli.loading import default_store
     from recert.cli.progress import drawn_progress
 
     smoothing = recert.parse_noise(noise)
-    network, dataset = model.load(run.home), data.load()
+    network, dataset = model.load(run.local_device), data.load()
     check_labels(result.require, dataset.labels)
     store = store or default_store(model.model, noise)
+    # Each shard has a store of its own, since one process writes to a store at a time; `recert cache merge` joins them.
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)
     if dry_run:
         passes = len(dataset.inputs) * (samples + (selection_samples or 500))
         _say_cost(network, dataset.inputs, smoothing, passes, run.execution(), store)
         return
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "noise": smoothing, "samples": samples, "selection_samples": selection_samples, "alpha": alpha, "seed": seed,
         "certificate": certificate.value, "store": store,
     }  # fmt: skip
@@ -102,12 +104,12 @@ def certify(
         with drawn_progress() as progress:
             execution = run.execution(progress, allow_numerics=allow_numerics)
             if proxy is None:
-                cache = recert.certify(network, dataset.inputs, execution=execution, **asked)
+                cache = recert.certify(network, dataset.inputs, execution=execution, **settings)
                 certificates = cache.certificates
             else:
                 by_proxy = recert.certify_by_proxy(
                     network, dataset.inputs, proxy=_proxy(network, proxy, run.runtime, data.data, dataset, smoothing, seed),
-                    transfer=proxy_transfer, execution=execution, **asked,
+                    transfer=proxy_transfer, execution=execution, **settings,
                 )  # fmt: skip
                 cache, certificates = by_proxy.cache, by_proxy.certificates
     except KeyboardInterrupt:
@@ -157,7 +159,7 @@ def predict(
     import recert
     from recert.cli.progress import drawn_progress
 
-    network, dataset = model.load(run.home), data.load()
+    network, dataset = model.load(run.local_device), data.load()
     with drawn_progress() as progress:
         predicted = recert.predict(
             network, dataset.inputs, noise=recert.parse_noise(noise), samples=samples, alpha=alpha, seed=seed,
@@ -184,9 +186,11 @@ def finish(
     """Write the rows if asked to, and leave with 3 if a requirement is not met."""
     invalid = certificates.nobody.sum()
     if invalid:
+        # An invalid vote counts for no class: the certificate holds, but the model or its precision should be looked at.
         say(f"[yellow]warning:[/yellow] {invalid} samples had logits that were not finite; they voted for nobody")
     if wanted.out is not None:
         write(certificates, wanted.out, labels, indices)
+    # All of them, not only up to the first that fails: in the log of a pipeline every number is wanted.
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, labels)
@@ -205,6 +209,7 @@ def _say_cost(
     from recert.noise import Stream
     from recert.sampling import Sampler, Work, collect
 
+    # One input is enough: passes cost the same for all. The calibration stream, so that no vote of a certificate is drawn.
     prepared = execution.prepared(network, inputs)
     sampler = Sampler(prepared, inputs[:1], noise=noise, seed=0, batch_size=execution.batch_size)
     tried = 2 * sampler.batch_size

@@ -55,11 +55,12 @@ def compare(
     unknown = [method for method in methods.split(",") if method not in available_methods()]
     if unknown:
         raise ValueError(f"expected --methods out of {', '.join(available_methods())}, got {unknown[0]!r}")
+    # With fewer samples nothing can be certified, even if all votes agree: such a budget would only waste time.
     least = recert.bounds.smallest_samples_to_certify(
         2 * known.alpha * known.family if alpha is None else alpha, sides=2
     )
     sweep, baseline_sweep = (parse_budgets(text, known.samples, least) for text in (budgets, baseline_budgets))
-    network, dataset = model.load(run.home), data.load()
+    network, dataset = model.load(run.local_device), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
     if approximation is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from recert.comparison import Curve
     from recert.report import Result
 
+# Small numbers: the demo is to take about a minute on a laptop without a GPU.
 CHANGES = ("fp16-weights", "bf16", "int8", "prune:0.1", "prune:0.2")
 RADII = (0.25, 0.5, 1.0)
 BUDGET = 0.05
@@ -56,7 +57,7 @@ def demo(
     say(
         "[b]2.[/b] Change the network in five ways, and certify each from the votes of the original. (Most of the time from here on goes\n   into certifying each from scratch as well, on fresh noise, to measure what that would have cost.)"
     )
-    table, kept = _table(), [Result("original", original, data.labels, data.indices)]
+    table, results = _table(), [Result("original", original, data.labels, data.indices)]
     _add(table, "original", original, data.labels, float(original.seconds.sum()), "", "")
     for spec in CHANGES:
         changed = approximated(network, spec, "digits", data, noise, seed=0)
@@ -70,14 +71,14 @@ def demo(
         scratch = compared.baseline("scratch", ours)
         result = ours.results[-1]
         _add(table, spec, result, data.labels, ours.seconds[-1] * count, *_gain(ours, scratch))
-        kept.append(Result(spec, result, data.labels, data.indices))
+        results.append(Result(spec, result, data.labels, data.indices))
         for budget, baseline in zip(scratch.budgets, scratch.results, strict=True):
-            kept.append(Result(f"{spec} from scratch, {budget} votes", baseline, data.labels, data.indices))
+            results.append(Result(f"{spec} from scratch, {budget} votes", baseline, data.labels, data.indices))
     Console(width=None if sys.stdout.isatty() else 110).print(table)
     say(_explanation(original.settings.alpha))
-    _write(kept, folder)
+    _write(results, folder)
     say(f"Files: {folder}/cache (votes), {folder}/*.parquet (a row per image).")
-    write_report(kept, folder / "report.html", list(RADII), data="digits", split="test")
+    write_report(results, folder / "report.html", list(RADII), data="digits", split="test")
     say("Next: recert certify --help, or the ten lines of Python in the README.")
 
 

@@ -32,6 +32,7 @@ def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dat
     from recert.data import load_data
 
     data = load_data(spec, split=split, every=every, count=count)
+    # Above 2 the inputs are hardly in [0, 1], or normalised to about it: noise of 0.5 would then be far smaller than meant.
     largest = float(abs(data.inputs).max())
     if largest > 2:
         say(

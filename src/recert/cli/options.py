@@ -1,4 +1,4 @@
-"""Options that commands share: one noun each, the same everywhere, in groups where several commands take all of them.
+"""Options that commands share: each has one name, the same everywhere, in groups where several commands take all of them.
 
 A group is a dataclass whose fields are options. A command takes a parameter of its type, and `with_groups` makes the options of
 the group options of the command.
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+# torch and what needs it are imported inside functions, here and in all commands: importing torch takes seconds, and `--help` or a
+# mistyped option must not wait for it.
 if TYPE_CHECKING:
     from torch import nn
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from recert.sampling import ProgressCallback
 
 
+# Enumerations instead of texts: typer lists their values in the help, and refuses others with exit code 2.
 class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
@@ -143,6 +146,7 @@ class ExecutionOptions:
     batch_size: BatchSize = None
 
     def __post_init__(self) -> None:
+        # Options that would be ignored are refused: a user who gives them expects an effect.
         if self.engine == "local" and (self.workers is not None or self.ray_address is not None):
             raise ValueError(
                 "expected --engine ray with --workers or --ray-address, got local; add it, or leave them out"
@@ -153,14 +157,16 @@ class ExecutionOptions:
             )
 
     @property
-    def home(self) -> str:
-        """Where the command itself holds the network. Other engines move it to their devices."""
+    def local_device(self) -> str:
+        """Where the command itself loads the network. Other engines move it to their own devices."""
         return self.device if self.engine == "local" else "cpu"
 
     def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
-        """The value that all verbs take. In this process the network is on its device already, and what stays on the CPU may."""
+        """The value that all verbs take."""
         from recert.engines import Execution
 
+        # In this process the network was loaded onto its device already. A device here would also refuse networks that run on the CPU
+        # only, such as int8 ones, which the commands accept.
         return Execution(
             device=None if self.engine == "local" else self.device,
             precision=None if self.precision is None else self.precision.value,
@@ -180,9 +186,10 @@ class ResultOptions:
 
 
 def _options_of(group: Any) -> list[inspect.Parameter]:
-    """The options of a group, which stand together in the help under the group's docstring."""
+    """The options of a group, which are listed together in the help under the group's docstring."""
     options = []
     for parameter in inspect.signature(group).parameters.values():
+        # A copy: the same option may be in two groups, or be used by a command by itself, under another heading.
         kind, option = get_args(parameter.annotation)
         option = copy.copy(option)
         option.rich_help_panel = inspect.getdoc(group)
@@ -200,10 +207,11 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         made = {name: group(**{f.name: given.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
         command(**given, **made)
 
+    # typer reads the signature and the annotations of a function, and knows nothing of groups. So it gets a function without them.
     flat: list[inspect.Parameter] = []
     for name, parameter in parameters.items():
         flat += _options_of(groups[name]) if name in groups else [parameter]
-    expanded.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]  # this and the next are what typer reads
+    expanded.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     expanded.__annotations__ = {each.name: each.annotation for each in flat}
     return expanded
 

@@ -64,6 +64,7 @@ def show(rows: Sequence[Row], form: Format, *, title: str | None = None) -> None
             table.add_column(name, justify="left" if isinstance(value, str) else "right")
         for row in rows:
             table.add_row(*(_cell(name, value) for name, value in row.items()))
+        # Into a file or a pipe, rich would break lines at 80 columns: a table of numbers needs more.
         Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
@@ -93,6 +94,7 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
     check_output(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
+        # The report shows which command made a result, so that it can be repeated.
         from recert.report import Result, write_result
 
         command = shlex.join(["recert", *sys.argv[1:]])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 SECONDS_PER_LINE = 30.0
+"""Often enough to see that a job is alive, seldom enough for the log of a run that takes a day."""
 
 
 def _lines(console: Console) -> "ProgressCallback":
@@ -21,7 +22,7 @@ def _lines(console: Console) -> "ProgressCallback":
     began: dict[str, float] = {}
     last = time.monotonic()
 
-    def tell(event: "Event") -> None:
+    def write(event: "Event") -> None:
         nonlocal last
         now = time.monotonic()
         taken = now - began.setdefault(event.task, now)
@@ -33,12 +34,12 @@ def _lines(console: Console) -> "ProgressCallback":
                 highlight=False,
             )
 
-    return tell
+    return write
 
 
 @contextmanager
 def drawn_progress() -> Iterator["ProgressCallback"]:
-    """A callback that draws a bar with rate and time left for every task that it hears of."""
+    """A callback that draws a bar with rate and time left for every task that is reported to it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

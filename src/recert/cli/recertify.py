@@ -73,7 +73,7 @@ def recertify(
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return
-    network, name, manifest = model.load(run.home), model.model, cache.manifest
+    network, name, manifest = model.load(run.local_device), model.model, cache.manifest
     if approximation is not None:
         changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
         network, name = changed.model, f"{model.model}, {approximation}"
@@ -89,6 +89,7 @@ def recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value, looks=looks, execution=run.execution(progress),
         )  # fmt: skip
+    # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     show([summary(name, certificates, dataset.labels, at)], result.format)

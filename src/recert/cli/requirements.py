@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recert.certificates import Certificates
 
 _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+# Matched as a whole, and not evaluated as Python: a requirement may come from a file that others write.
 _FORM = re.compile(r"\s*(accuracy|acr|abstained|smoothed-accuracy)(?::([0-9.]+))?\s*(>=|<=|>|<)\s*([0-9.eE+-]+)\s*")
 
 

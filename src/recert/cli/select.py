@@ -80,10 +80,11 @@ def select(
     cache, dataset = recert.Cache.open(store), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to score candidates, got none")
-    network = model.load(run.home)
+    network = model.load(run.local_device)
     _check_original(cache, run.execution().prepared(network, dataset.inputs))
+    # A candidate that is named twice is raced once.
     models = {
-        spec: _candidate(spec, network, cache, data.data, dataset, run.home, model.trust)
+        spec: _candidate(spec, network, cache, data.data, dataset, run.local_device, model.trust)
         for spec in dict.fromkeys(specs)
     }
     with drawn_progress() as progress:
@@ -114,6 +115,7 @@ def _check_original(cache: "Cache", network: "Model") -> None:
 
     from recert.models.digest import identify
 
+    # Numerics may differ: nothing of the original is drawn here.
     cache.manifest.check_context(replace(cache.manifest, model=identify(network)), allow_numerics=True)
 
 

@@ -19,6 +19,7 @@ class Shard:
         """Inputs number, number + total, number + 2 total, ... of the data, counted from 1."""
         if self.total > len(data):
             raise ValueError(f"expected at most {len(data)} shards of {len(data)} inputs, got {self.total}")
+        # Every N-th input instead of a block: data sets are often sorted by class, and shards should take about equally long.
         mine = slice(self.number - 1, None, self.total)
         labels = None if data.labels is None else data.labels[mine]
         return replace(data, inputs=data.inputs[mine], labels=labels, indices=data.indices[mine])
@@ -43,7 +44,7 @@ def parse_shard(text: str | None) -> Shard | None:
 
 
 def plain_name(spec: str) -> str:
-    """A spec without folders, which are nobody else's business once a cache is shipped.
+    """A spec without folders: names of a user's folders are private, and a cache may be published.
 
     >>> plain_name("cifar10:/home/me/cifar"), plain_name("lab.nets:small@runs/a/weights.safetensors")
     ('cifar10:cifar', 'lab.nets:small@weights.safetensors')

@@ -59,12 +59,12 @@ def train(
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
         bar = bars.add_task("training", total=None, state="")
 
-        def tell(done: int, total: int, loss: float, accuracy: float) -> None:
+        def show_epoch(done: int, total: int, loss: float, accuracy: float) -> None:
             bars.update(bar, completed=done, total=total, state=f"loss {loss:.3f}, accuracy {accuracy:.1%}")
 
         trained = train_network(
             model, load_data(data, split="train"), smoothing, test=load_data(data, split="test"), epochs=epochs,
-            batch_size=batch_size, learning_rate=learning_rate, seed=seed, device=device, out=out, progress=tell, resume=not restart,
+            batch_size=batch_size, learning_rate=learning_rate, seed=seed, device=device, out=out, progress=show_epoch, resume=not restart,
         )  # fmt: skip
     card = trained.card
     show(

@@ -1,4 +1,4 @@
-"""A figure with what is said of it, and what all figures share beside the style: legends, short names, labels of ticks."""
+"""A figure with its texts, and what all figures share beside the style: legends, short names, labels of ticks."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 _NAME_PLACES = tuple((x, y, side) for y in (4, -10, 13, -19, 22, -28) for x, side in ((5, "left"), (-5, "right")))
-"""Where a name may stand, in points from its mark, the best first."""
+"""Where a name may be written, in points from its mark, the best first."""
 
 
 def draw_choice(chosen: Chosen, path: str | os.PathLike[str]) -> None:
@@ -67,6 +67,7 @@ def _add_names(figure: "Figure", axes: "Axes", chosen: Chosen) -> None:
     taken = _drawn(axes, chosen)
     options: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "parse_math": False, "in_layout": False}
     for point, same in names.items():
+        # All places are drawn and measured, and all but the best are removed: the size of a text is known once it is drawn.
         texts = [axes.annotate(", ".join(same), point, (x, y), ha=side, **options) for x, y, side in _NAME_PLACES]
         best = min(texts, key=lambda text: _covered(text.get_window_extent(), axes, taken))
         for text in texts:

@@ -1,4 +1,4 @@
-"""A chart as SVG inside a page: text stays text, colours follow the page's theme, marks say what they are."""
+"""A chart as SVG inside a page: text stays text, colours follow the page's theme, marks have titles."""
 
 import io
 import re
@@ -30,6 +30,7 @@ def inline_svg(chart: Chart, key: str) -> str:
         marks = root.iterfind(f".//g[@id='{gid}']//use")
         for mark, title in zip(marks, titles, strict=True):
             ElementTree.SubElement(mark, "title").text = title  # shown when the pointer rests on the mark
+    # Several figures share a page: without a prefix their ids would be equal, and one would use the other's clip paths.
     for element in root.iter():
         for name, before in (("id", ""), ("href", "#"), ("clip-path", "url(#")):
             if name in element.attrib:

@@ -72,7 +72,8 @@ def paper_style() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a reader's own settings must not change a published figure
+        # Inside the context, so that a user's own settings neither change a published figure nor are lost.
+        matplotlib.rcdefaults()
         matplotlib.rcParams.update(_settings())
         yield
 
@@ -81,6 +82,7 @@ def new_figure(panels: int = 1, *, width: float | None = None, height: float = 2
     """A figure with panels side by side, and its axes. No window, whatever backend is set."""
     from matplotlib.figure import Figure
 
+    # Not pyplot, which would choose a backend for the whole process and keep every figure in memory.
     figure = Figure(figsize=(width or _WIDTH * panels, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
@@ -92,6 +94,7 @@ def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{form}" for form in FORMATS]
+    # Ids in an SVG are random without a salt, and dates change: the same figure would be another file every day.
     with matplotlib.rc_context({"svg.hashsalt": name}):
         for path, form in zip(paths, FORMATS, strict=True):
             figure.savefig(path, format=form, metadata=_NO_DATES[form])

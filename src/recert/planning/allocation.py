@@ -22,7 +22,9 @@ def allocate(values: NDArray[np.float64], costs: NDArray[np.float64], budget: fl
 
     if costs[rows, chosen(0.0)].sum() <= budget:
         return chosen(0.0)
+    # At the price `high` every input takes option 0, since no other option is worth its cost: the budget holds.
     low, high = 0.0, float(values.max() / max(costs[costs > 0].min(), 1e-12)) + 1.0
+    # 60 halvings bring the price to the last digits of a double. At `high` the budget always holds, so that it is the price that is used.
     for _ in range(60):
         price = (low + high) / 2
         low, high = (low, price) if costs[rows, chosen(price)].sum() <= budget else (price, high)
@@ -37,6 +39,7 @@ def _spend_the_rest(
     left = budget - costs[rows, choice].sum()
     extra = costs - costs[rows, choice][:, None]
     gain = values - values[rows, choice][:, None]
+    # The multiplier leaves something over where one price moves many inputs at once, as with equal inputs.
     rate = np.where((gain > 0) & (extra > 0) & (extra <= left), gain / np.maximum(extra, 1e-12), 0.0)
     best = rate.argmax(axis=1)
     choice = choice.copy()

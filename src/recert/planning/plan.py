@@ -16,13 +16,15 @@ from recert.planning.tables import RadiusPredictor, passes_grid
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+# Plans only choose, so that few draws are enough: the mean over twelve of them follows the shape of the posterior.
 _DRAWS = 12
 _PRIOR = 0.5
+"""Jeffreys' prior."""
 
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Where the probabilities of an input's class and runner-up may lie, given its selection votes: inputs x draws."""
+    """Plausible probabilities of an input's class and runner-up, given its selection votes: inputs x draws."""
 
     top: Floats
     runner_up: Floats
@@ -37,7 +39,8 @@ class Beliefs:
         top, second = counts[rows, classes], rivals.max(axis=1)
         rest = counts.sum(axis=1) - top - second
         shapes = np.stack([top, second, rest], axis=1)[:, None, :] + _PRIOR
-        # The same uniform numbers for every input: an input's beliefs do not depend on its neighbours or on their order.
+        # The same uniform numbers for every input, through the inverse of the gamma distribution: an input's beliefs do not depend on
+        # which other inputs there are, or on their order. A Dirichlet vector is a vector of gammas over their sum.
         gammas = gammaincinv(shapes, np.random.default_rng(0).random((1, _DRAWS, 3)))
         shares = gammas / gammas.sum(axis=2, keepdims=True)
         return cls(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]))
@@ -69,7 +72,9 @@ def plan_budget(
     """
     passes = passes_grid(largest)
     top, rival = beliefs.top[:, :, None], beliefs.runner_up[:, :, None]
+    # The mean over draws is taken after the objective: a radius that is reached in half of the draws counts half.
     values = [objective.value(predict(top, rival, passes[None, None, :])).mean(axis=1) for predict in predictors]
+    # Column 0: the input is left out. It costs nothing, and is worth nothing.
     nothing = np.zeros((len(beliefs.top), 1))
     table = np.concatenate([nothing, *values], axis=1)
     costs = np.concatenate([[0.0], *(passes for _ in predictors)])

@@ -37,6 +37,6 @@ class Selection:
         return np.asarray(self.counts.argmax(axis=1))
 
     def of(self, row: int, top: int) -> Selected:
-        """Of one input, whose claim is about a class: mostly its own, see `classes`."""
+        """Of one input, whose claim is about the class `top`: mostly the input's own, see `classes`."""
         votes = self.counts[row]
         return Selected(votes, top, int(votes.sum()))

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
 """Probability of the class, of its runner-up, and forward passes, to the radius that may be expected."""
 
+# In logits: evenly spaced up to .99, then wider up to 1 - 2e-6. So they are close together near 1, where radii grow fastest.
 _PROBABILITIES = np.concatenate(
     [np.linspace(logit(0.05), logit(0.99), 18), np.linspace(logit(0.993), logit(1 - 2e-6), 8)]
 )
@@ -51,6 +52,7 @@ class Table:
 
     def on_scale(self, probability: Floats, passes: Floats) -> Floats:
         """The bound on the plan's scale; minus infinity with fewer passes than the table begins with."""
+        # Interpolated between logits and between logarithms of passes: bounds are smooth in these.
         i, u = _place(logit(np.clip(probability, 0.05, 1 - 2e-6)), _PROBABILITIES)
         j, v = _place(np.log(np.maximum(passes, 1.0)), np.log(self.passes))
         # One row of the table for each probability, blended first: there are far fewer of these than of places.
@@ -59,6 +61,7 @@ class Table:
             places, shares = j.reshape(-1), v.reshape(-1)
             blended = of_rows[..., places] * (1 - shares) + of_rows[..., places + 1] * shares
         else:
+            # Flat indices, so that numpy gathers by one array of them instead of two.
             q, width = self.scaled.ravel(), self.scaled.shape[1]
             at = i * width + j
             low = q[at] * (1 - v) + q[at + 1] * v
@@ -67,7 +70,7 @@ class Table:
         return np.where(passes < self.passes[0], -np.inf, blended)
 
     def radius(self, sides: int) -> RadiusPredictor:
-        """The radius that the bound gives on its own, or, with two sides, if it is asked of the runner-up as well."""
+        """The radius from the bound of the class alone, or, with two sides, from that of the runner-up as well."""
         return self._from_both if sides == 2 else self._from_class
 
     def _from_class(self, top: Floats, runner_up: Floats, passes: Floats) -> Floats:
@@ -75,7 +78,7 @@ class Table:
         return self.noise.planned_radius(bound, bound)
 
     def _from_both(self, top: Floats, runner_up: Floats, passes: Floats) -> Floats:
-        """Turned round, the same bound is asked of the runner-up, who gets at most what the class leaves."""
+        """The same bound of the event that a sample does not vote for the runner-up, which gets at most what the class leaves."""
         bound = self.on_scale(top, passes)
         return self.noise.planned_radius(bound, np.maximum(self.on_scale(1 - runner_up, passes), bound))
 
@@ -94,7 +97,7 @@ class SplitTable:
 
 
 def _place(value: Floats, grid: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Left grid point of each value, and how far it lies towards the next."""
+    """Left grid point of each value, and how far it is towards the next, from 0 to 1."""
     left = np.clip(np.searchsorted(grid, value, side="right") - 1, 0, len(grid) - 2)
     return left, np.clip((value - grid[left]) / (grid[left + 1] - grid[left]), 0.0, 1.0)
 
@@ -115,6 +118,7 @@ def table_at_expected_flips(
     given: Circumstances, passes: Floats, bound: Callable[[Floats], Floats], expected: Floats
 ) -> Table:
     """A table of a bound (a function of the flips) at the expected number, between the two whole numbers around it."""
+    # Bounds are defined for whole numbers of flips; the mean of the two neighbours changes smoothly with the expected number.
     low = np.floor(np.minimum(expected, passes))
     share = np.minimum(expected, passes) - low
     at_low = bound(low)
@@ -128,7 +132,10 @@ def scaled(bound: Floats, noise: Noise) -> Floats:
 
 
 def safe_count(seen: Floats | float, selected: float, samples: int) -> Floats:
-    """How many of the cached noises are surely of a kind that so many of the selection votes were of."""
+    """How many of the cached noises are very probably of a kind that `seen` of the `selected` selection votes were of.
+
+    A lower bound on the kind's share (Clopper-Pearson at _RISK), then three standard deviations less than its expected count.
+    """
     share = betaincinv(np.maximum(seen, 0.5), np.maximum(selected - np.asarray(seen), 0.0) + 1, _RISK)
     expected = np.where(np.asarray(seen) < 1, 0.0, share * samples)
     return np.asarray(np.maximum(0.0, expected - 3 * np.sqrt(expected)))

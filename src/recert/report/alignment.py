@@ -19,8 +19,11 @@ def align(results: Sequence[Result]) -> list[Result]:
 
     Baselines come last, by what they cost.
     """
+    # Others have the key 0 and keep their order, since sorting is stable.
     results = sorted(results, key=lambda r: r.is_baseline * r.certificates.mean_forward_passes)
     first = results[0]
+    # The rank of every input of the first result. Another's rows, sorted and taken by these ranks, are in the order of the first.
+    # Stable sorts pair repeated inputs in the order in which they occur.
     order = np.argsort(np.argsort(first.certificates.input.astype(str), kind="stable"), kind="stable")
     aligned = [first]
     for other in results[1:]:
@@ -37,10 +40,10 @@ def _check_same_inputs(first: Result, other: Result) -> None:
     if not lacking and not extra:
         return
     n = len(first.certificates)
-    said = [f"lacks {len(lacking)} of the {n} inputs of {first.name} ({_some(lacking)})"] if lacking else []
-    said += [f"has {len(extra)} that {first.name} does not have ({_some(extra)})"] if extra else []
+    problems = [f"lacks {len(lacking)} of the {n} inputs of {first.name} ({_some(lacking)})"] if lacking else []
+    problems += [f"has {len(extra)} that {first.name} does not have ({_some(extra)})"] if extra else []
     raise DifferentInputs(
-        f"expected results of the same inputs, but {other.name} {' and '.join(said)}; "
+        f"expected results of the same inputs, but {other.name} {' and '.join(problems)}; "
         "certify the same inputs, or write a page for each"
     )
 

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from recert.figures.chart import tick_label
 
-MOST_TICKS = 6
+MOST_TICKS = 6  # labels of more ticks would touch each other in a figure of one column
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Edges between bars and a name for each bar. Ticks stand at the edges, or under the bars if these are numbers counted."""
+    """Edges between bars and a name for each bar. Ticks are at the edges, or under the bars if each bar is a number."""
 
     edges: tuple[float, ...]
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ def share_bins(_: NDArray[Any]) -> Bins:
 
 
 def count_bins(values: NDArray[Any]) -> Bins:
-    """One bar for every number up to 12; beyond that, bars that double in width.
+    """One bar for every number if the largest is at most 12; else bars that double in width.
 
     >>> import numpy as np
     >>> count_bins(np.array([0, 3])).names

@@ -1,4 +1,4 @@
-"""The charts of results, each drawn here and nowhere else: the page shows them, and papers get them as files."""
+"""The charts of results. Each is drawn here only: the page shows them, and `--figures` writes the same as files for papers."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ from recert.report.summary import Share, average_radius, right_or_certified, sha
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GRID = 160
-MOST_BASELINE_CURVES = 2
+GRID = 160  # radii of a curve: in a figure of one column they are about as close as a line is wide
+MOST_BASELINE_CURVES = 2  # more would cover the curves that they are compared with
 _ARROW = {"arrowstyle": "-|>", "shrinkA": 4, "shrinkB": 0, "linewidth": 0.9, "mutation_scale": 7, "color": "black"}
 
 
@@ -66,14 +66,15 @@ def accuracy_figure(results: Sequence[Result]) -> Chart:
         for place, i in enumerate(drawn_curves(results)):
             shares = accuracy_curve(results[i], results)
             radii = [share.radius for share in shares]
-            said = [f"{results[i].name}: {share.value:.1%} at radius {share.radius:.2f}" for share in shares]
+            texts = [f"{results[i].name}: {share.value:.1%} at radius {share.radius:.2f}" for share in shares]
             # Staggered, so that marks of equal curves do not hide each other.
             marked = [j for j in range(4 + place * 5 % 24, GRID, 24) if shares[j].count]
             keywords = styles[i].keywords | {"markevery": marked, "gid": f"curve-{place}"}
             (line,) = axes.plot(radii, [share.value for share in shares], **keywords)
             legend.append((results[i].name, line))
-            marks[f"curve-{place}"] = [said[j] for j in marked]
-            description.append(said[0])
+            marks[f"curve-{place}"] = [texts[j] for j in marked]
+            description.append(texts[0])
+            # Of the first only: intervals of several curves would cover each other.
             if not place:
                 band = [s.lower for s in shares], [s.upper for s in shares]
                 axes.fill_between(radii, *band, color=styles[i].colour, alpha=0.16, linewidth=0)
@@ -109,6 +110,7 @@ def cost_figure(results: Sequence[Result]) -> Chart | None:
             joined = sorted(members, key=lambda i: costs[i])
             keywords = styles[members[0]].keywords | {"marker": "", "zorder": 1.9}  # below all marks
             axes.plot([costs[i] for i in joined], [radii[i] for i in joined], **keywords, gid=f"curve-{number}")
+        # Limits are fixed before the arrows are drawn: arrows that would overlap are found by their distance in the axes.
         axes.autoscale_view()
         axes.set_ylim(max(0.0, axes.get_ylim()[0]))
         _draw_gains(axes, gains(results))
@@ -120,8 +122,8 @@ def cost_figure(results: Sequence[Result]) -> Chart | None:
         word = "average radius" if results[0].labels is None else "average certified radius"
         axes.set(xlabel="forward passes per input", ylabel=word)
         add_legend(figure, legend)
-    said = [f"{r.name}: {radius:.3f} for {cost:,.0f} passes" for r, radius, cost in zip(results, radii, costs, strict=True)]  # fmt: skip
-    return Chart("acr-against-cost", f"{word.capitalize()} against cost", "; ".join(said), figure, marks)
+    texts = [f"{r.name}: {radius:.3f} for {cost:,.0f} passes" for r, radius, cost in zip(results, radii, costs, strict=True)]  # fmt: skip
+    return Chart("acr-against-cost", f"{word.capitalize()} against cost", "; ".join(texts), figure, marks)
 
 
 def curves(results: Sequence[Result]) -> list[list[int]]:

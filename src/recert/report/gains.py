@@ -29,7 +29,7 @@ class Gain:
 def gains(results: Sequence[Result]) -> list[Gain | None]:
     """For each result its gain over the scratch results of the same model, noise, kind of certificate and alpha, if any reach.
 
-    None for a certification by proxy: nobody had its votes before, and passes of two networks do not add up.
+    None for a certification by proxy: its votes were not there before, and passes of two networks do not add up.
     """
     return [
         None if _is_scratch(result) or result.is_proxied else _gain(result, _baseline_of(result, results))
@@ -38,17 +38,18 @@ def gains(results: Sequence[Result]) -> list[Gain | None]:
 
 
 def gain_over(passes: float, radius: float, costs: Sequence[float], radii: Sequence[float]) -> Gain | None:
-    """The gain of one point over a measured curve; None if the curve starts above it, so that it says nothing.
+    """The gain of one point over a measured curve; None if the curve starts above it.
 
     >>> str(gain_over(100, 0.5, [200, 1000], [0.4, 0.6]))
     '6.0×'
     >>> str(gain_over(100, 0.7, [200, 1000], [0.4, 0.6]))
     '> 10.0×'
     """
+    # A dearer point that reaches less, by chance, is no loss: one can always spend less. So the curve never falls.
     order = np.argsort(costs)
     cost, reached = np.asarray(costs, dtype=float)[order], np.maximum.accumulate(np.asarray(radii, dtype=float)[order])
     if not len(cost) or passes <= 0 or radius < reached[0]:
-        return None
+        return None  # even the cheapest point reaches more: what the same radius would cost was not measured
     if radius > reached[-1]:
         return Gain(passes, float(cost[-1]), True, radius)
     return Gain(passes, float(np.interp(radius, reached, cost)), False, radius)

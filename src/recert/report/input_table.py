@@ -17,6 +17,7 @@ def down(number: float, places: int = 4) -> float:
     0.9999
     """
     scale = 10**places
+    # The product may be rounded up to the next whole number: then what is shown would be larger after all.
     shown: float = math.floor(number * scale) / scale
     return shown if shown <= number else shown - 1 / scale
 

@@ -31,7 +31,8 @@ def add_data(results: Sequence[Result], data: Dataset) -> tuple[list[Result], Pi
 
 
 def _rows_of(digests: NDArray[np.object_], data: Dataset) -> NDArray[np.int64]:
-    """Where each input stands in the data."""
+    """Which row of the data each input is."""
+    # By content, not by position: results may be of every k-th input, of a shard, or in another order.
     place = {input_digest(values): row for row, values in enumerate(data.inputs)}
     unknown = [digest for digest in digests if digest not in place]
     if unknown:

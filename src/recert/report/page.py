@@ -53,6 +53,7 @@ def render_page(results: Sequence[Result], radii: Sequence[float], pictures: Pic
     detailed = [results[i] for i in shown]
     classes = None if pictures is None else pictures.classes
     environment = _environment()
+    # The page allows this one script, by its hash: text from a result file that looks like a script does not run.
     script = environment.get_template("page.js").render()
     return environment.get_template("page.html").render(
         panels=panels,
@@ -96,7 +97,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("recert.report", "templates"),
         autoescape=select_autoescape(("html",)),
-        undefined=StrictUndefined,
+        undefined=StrictUndefined,  # a misspelt name in a template is an error, not an empty text
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -113,7 +114,7 @@ def _panel(result: Result, gain: Gain | None, radii: Sequence[float], histograms
 
 
 def _cost(result: Result, summary: Summary, gain: Gain | None) -> str:
-    """What stands below the number of forward passes."""
+    """The text below the number of forward passes."""
     proxy = result.certificates.settings.proxy
     if proxy is not None:
         passes, seconds = (float(proxy[name]) if name in proxy else None for name in PROXY_COSTS)

@@ -1,4 +1,4 @@
-"""Reading results. A file may come from anybody, so all that a page shows of it is checked first."""
+"""Reading results. A file may be from an untrusted source, so all that a page shows of it is checked first."""
 
 import json
 import os
@@ -29,6 +29,7 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     if not where.is_file():
         raise FileNotFoundError(f"expected a result file, got {str(where)!r}, which does not exist")
     try:
+        # Without partitioning: a folder named like "label=3" in the path would otherwise become a column.
         table = pq.read_table(where, partitioning=None)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise NotAResult(_refusal(where, "a file that is not Parquet")) from error
@@ -37,7 +38,8 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         raise NotAResult(_refusal(where, "a table of something else"))
     try:
         settings, notes = _settings(metadata[b"recert"]), _notes(metadata.get(NOTES))
-        if settings.method == "predict":  # before its rows are checked: bounds are missing there
+        # Before the rows are checked: predictions lack the bounds, and would be reported as damaged.
+        if settings.method == "predict":
             raise NotAResult(_refusal(where, "predictions, which have no radius"))
         certificates = _certificates(table, settings)
         labels, positions = (_integers(table, name) for name in ("label", "position"))
@@ -70,6 +72,7 @@ def _brief(error: Exception) -> str:
 
 
 def _settings(data: bytes) -> Settings:
+    # Settings that a later version adds are passed over: they cannot be shown, but the rest can.
     known = {f.name for f in fields(Settings)}
     stored = {name: value for name, value in _mapping(json.loads(data)).items() if name in known}
     together = stored.get("together")
@@ -88,10 +91,12 @@ def _settings(data: bytes) -> Settings:
     counts |= {f"size {i}": n for i, n in enumerate((*settings.looks, *settings.planned))}
     errors = {"alpha": settings.alpha, "error": settings.error}
     errors |= {name: value for name, value in vars(together).items() if name.endswith("error")} if together else {}
+    # bool is a subclass of int in Python; "True samples" would pass without the first test.
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
             raise TypeError(f"{name} is not a whole number")
     for name, value in errors.items():
+        # Errors are sums of alphas and may exceed 1. NaN fails the comparison, and infinity the limit.
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e300:
             raise TypeError(f"{name} is not a number")
     proxy = {} if settings.proxy is None else settings.proxy
@@ -113,7 +118,7 @@ def _notes(data: bytes | None) -> dict[str, str]:
     if data is None:
         return {}
     notes = {name: value for name, value in _mapping(json.loads(data)).items() if isinstance(value, str)}
-    # Names are also printed in terminals, which obey control characters.
+    # Names are also printed in terminals, where control characters could move the cursor or hide text.
     return {name: "".join(c if c.isprintable() else " " for c in value) for name, value in notes.items()}
 
 
@@ -135,8 +140,10 @@ def _certificates(table: pa.Table, settings: Settings) -> Certificates:
         if f.name == "settings" or (f.name == "nobody" and "nobody" not in table.column_names):
             continue
         values = table[f.name].to_numpy()
+        # Integers of any width become int64 and texts objects, as in certificates that were never stored.
         kind = {"O": object, "U": object}.get(values.dtype.kind) or (float if values.dtype.kind == "f" else np.int64)
         columns[f.name] = values.astype(kind)
+    # Files of earlier versions do not have this column.
     columns.setdefault("nobody", np.zeros(table.num_rows, dtype=np.int64))
     result = Certificates(**columns, settings=settings)
     _check(result)
@@ -161,7 +168,7 @@ def _check(result: Certificates) -> None:
     if (result.radius < 0).any() or (result.forward_passes < 0).any():
         raise ValueError("a radius or a number of forward passes is negative")
     for outcome in set(result.outcome):
-        Outcome(outcome)
+        Outcome(outcome)  # raises ValueError for an unknown one
 
 
 def _integers(table: pa.Table, name: str) -> Ints | None:

@@ -1,4 +1,4 @@
-"""A result: certificates with what a reader needs beside them, and the file that keeps it all."""
+"""A result: certificates with what a reader needs beside them, and the file that holds it all."""
 
 import json
 import os
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 NOTES = b"recert.report"
 BASELINES = ("scratch", "scratch-cached")
 PROXY_COSTS = ("passes per input", "seconds")
-"""What the votes of a proxy cost, where a certification by proxy says it: texts that are numbers."""
+"""What the votes of a proxy cost, where a certification by proxy states it: texts that are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Result:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether it stands for what certifying without a cache costs."""
+        """Whether it shows what certifying without a cache costs."""
         return self.certificates.settings.method in BASELINES
 
     @property
@@ -42,6 +42,7 @@ class Result:
     def take(self, rows: Ints) -> "Result":
         """The same in another order of inputs."""
         labels, positions = (None if column is None else column[rows] for column in (self.labels, self.positions))
+        # Not `Certificates.take`, which numbers rows anew and charges repeated rows nothing.
         c = self.certificates
         columns = {f.name: getattr(c, f.name)[rows] for f in fields(c) if f.name != "settings"}
         return replace(self, certificates=replace(c, **columns), labels=labels, positions=positions)

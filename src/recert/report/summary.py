@@ -91,6 +91,7 @@ def right_or_certified(result: Result) -> NDArray[np.bool_]:
 
 def shares_at(counts: NDArray[np.bool_], radii: NDArray[np.float64], at: Sequence[float]) -> tuple[Share, ...]:
     """How many of the inputs that count have at least each of these radii."""
+    # Half of the remaining probability on either side: each bound is one-sided.
     far = np.asarray(at, dtype=float)
     k, n, tail = (counts & (radii >= far[:, None])).sum(axis=1), len(radii), (1 - CONFIDENCE) / 2
     columns = (far, k, np.full(len(far), n), clopper_pearson_lower(k, n, tail), clopper_pearson_upper(k, n, tail))

@@ -12,7 +12,7 @@ LARGEST_SIDE = 48
 COLUMNS = 25
 MOST = 2_000
 """More inputs than this get no pictures: the page would grow too large to open."""
-_SMALL_ENOUGH = 200_000
+_SMALL_ENOUGH = 200_000  # bytes; a larger sheet would make up most of the page
 
 
 @dataclass(frozen=True)

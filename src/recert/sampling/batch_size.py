@@ -14,6 +14,7 @@ ELEMENTS_TRIED = (2**21, 2**27)
 """On a device, the smallest and the largest batch that is timed."""
 LARGEST_BATCH = {"cpu": 4_096, "cuda": 16_384}
 WORTH_DOUBLING = 1.02
+"""Doubling must make samples cheaper by so much: less is within what timings vary, and takes memory for nothing."""
 TIMED_PASSES = 3
 
 
@@ -31,6 +32,7 @@ def fastest_batch_size(network: Network, shape: tuple[int, ...], smallest: int) 
         try:
             now = _samples_per_second(network, shape, size)
         except Exception as error:
+            # The smallest batch must run: if it does not, the caller halves it, or reports the network as unusable.
             if size > smallest and out_of_memory(error):
                 break
             raise
@@ -42,9 +44,10 @@ def fastest_batch_size(network: Network, shape: tuple[int, ...], smallest: int) 
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether an error of a network is one that smaller batches may mend."""
+    """Whether an error of a network may disappear with smaller batches."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
+    # The CPU allocator and some libraries report a lack of memory as a plain RuntimeError: only its text says so.
     message = str(error).lower()
     return isinstance(error, RuntimeError) and ("out of memory" in message or "can't allocate memory" in message)
 
@@ -54,6 +57,7 @@ def _samples_per_second(network: Network, shape: tuple[int, ...], size: int) -> 
     run = model.uncompiled if isinstance(model, PreparedModel) else model
     batch = network.empty_batch(size, shape).fill_(0.5)
     with torch.inference_mode():
+        # One pass that is not timed: it allocates memory and chooses kernels.
         run(batch)
         torch.cuda.synchronize(network.device)
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Batches through a network on a CUDA device, with nothing waited for in the loop.
+"""Batches through a network on a CUDA device, without waiting for the device in the loop.
 
 A batch is five things put on one stream: a small copy of what is wanted, noise straight into the batch, the network,
 the winning classes, a small copy back. On one stream they keep their order, so all batches share the same memory on the device;
@@ -23,8 +23,9 @@ from recert.votes import Votes
 SHARE_FOR_INPUTS = 0.25
 """Of the free memory; more inputs than that are sent batch by batch."""
 SECONDS_AHEAD = 0.3
-"""How much work lies ready on the device, so that it is not idle while votes are written to disk."""
+"""How much work is queued on the device, so that it is not idle while votes are written to disk."""
 MOST_AHEAD = 64
+"""Batches under way, however short they are: each has page-locked memory of its own."""
 log = logging.getLogger(__name__)
 
 
@@ -41,8 +42,10 @@ class DeviceLane:
     ) -> None:
         self._network, self._noise, self._device = network, noise, network.device
         self._host_inputs = torch.from_numpy(inputs.reshape(len(inputs), -1))
+        # The same bits as signed numbers: torch can hardly compute with unsigned 64-bit ones, and only the bits matter.
         self._host_keys = torch.from_numpy(keys.view(np.int64))
         self._all_here = inputs.nbytes <= SHARE_FOR_INPUTS * torch.cuda.mem_get_info(self._device)[0]
+        # A batch has at most `batch_size` different inputs: so many rows are enough for any batch.
         rows = len(inputs) if self._all_here else batch_size
         self._inputs = torch.zeros((rows, inputs[0].size), device=self._device)
         self._keys = torch.zeros(rows, dtype=torch.int64, device=self._device)
@@ -62,6 +65,7 @@ class DeviceLane:
             return self._submit(rows)
 
     def _submit(self, rows: NoisyRows) -> Ticket:
+        # Slots are used again: page-locked memory is slow to allocate, and allocating it may wait for the device.
         slot = self._slots.pop() if self._slots else _Slot(len(self._winners))
         self._send(rows, slot.wanted)
         slot.started.record()
@@ -101,12 +105,14 @@ class DeviceLane:
         graph = torch.cuda.CUDAGraph()
         self._compute()  # whatever is done at the first call is done now
         torch.cuda.synchronize()
+        # Other threads of the process may use CUDA meanwhile (a data loader, another lane): that must not spoil the recording.
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._compute()
         return graph
 
     def _same_as(self, graph: torch.cuda.CUDAGraph) -> bool:
-        """Whether the recording follows a batch that it has not seen."""
+        """Whether the recording gives the network's own classes on a batch that it has not seen."""
+        # A recording repeats work of the device only: what the network does on the host is left out, and shows in other classes.
         numbers = np.arange(len(self._winners), dtype=np.int64)
         other = NoisyRows(numbers * 0, numbers + 2**20, np.full_like(numbers, Stream.CALIBRATION))
         batch = self.noisy(other)
@@ -130,6 +136,7 @@ class DeviceLane:
             chosen = torch.from_numpy(used)
             self._inputs[: len(used)].copy_(self._host_inputs[chosen])
             self._keys[: len(used)].copy_(self._host_keys[chosen])
+        # Into the page-locked memory itself, through numpy: the copy to the device can then run beside the host.
         for target, values in zip(wanted.numpy(), (places, rows.samples, rows.streams), strict=True):
             target[:] = values
 
@@ -137,6 +144,7 @@ class DeviceLane:
         slot.finished.synchronize()
         votes = self._network.votes(slot.winners.numpy())
         seconds = slot.started.elapsed_time(slot.finished) / 1_000
+        # As many batches as take SECONDS_AHEAD, at least two, so that one can be read while another is computed.
         self.depth = max(2, min(MOST_AHEAD, math.ceil(SECONDS_AHEAD / max(seconds, 1e-6))))
         self._slots.append(slot)
         return votes, seconds

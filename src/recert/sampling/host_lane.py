@@ -28,6 +28,7 @@ class HostLane:
         self._network, self._keys, self._noise = network, keys, noise
         self._flat = torch.from_numpy(inputs.reshape(len(inputs), -1))
         self._shape = inputs.shape[1:]
+        # One thread makes the next batch while the network, with all other cores, works on this one. Batches stay in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recert-noise")
 
     def submit(self, rows: NoisyRows) -> Ticket:
@@ -40,6 +41,7 @@ class HostLane:
         flat = perturb(self._flat, self._keys, rows, self._noise)
         made = flat.reshape(-1, *self._shape)
         batch = self._network.empty_batch(len(made), self._shape)
+        # A copy is made only where the network wants another type, memory format or device than noise is made in.
         alike = (made.dtype, made.stride(), made.device) == (batch.dtype, batch.stride(), batch.device)
         return made if alike else batch.copy_(made.to(batch.dtype))
 

@@ -1,4 +1,4 @@
-"""A model as a function from a noisy batch to votes, with every misuse caught in words."""
+"""A model as a function from a noisy batch to votes. A model that cannot be used is refused with a reason."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -51,7 +51,7 @@ class Network:
         return of_device.joined(Numerics.from_text(of_model))
 
     def empty_batch(self, rows: int, shape: tuple[int, ...]) -> Tensor:
-        """Room for a batch as the network wants it."""
+        """Memory for a batch in the type, format and device that the network takes."""
         layout = torch.channels_last if self.channels_last and len(shape) == 3 else torch.contiguous_format
         return torch.empty((rows, *shape), dtype=self.dtype, device=self.device, memory_format=layout)
 
@@ -65,15 +65,16 @@ class Network:
         return self._checked(answer, len(batch))
 
     def winners(self, batch: Tensor) -> Tensor:
-        """The class that wins each row, where the model's answer is; -1 for a row whose logits are not all finite."""
+        """The class that wins each row, on the model's device; -1 (an invalid vote) for a row whose logits are not all finite."""
         answer = self.answer(batch)
         if answer.ndim == 1:
             return answer.to(torch.int32)
+        # argmax would give some class even for NaN. Such a vote supports no class, so that it must not count for one.
         with torch.inference_mode():
             return torch.where(torch.isfinite(answer).all(dim=1), answer.argmax(dim=1), -1).to(torch.int32)
 
     def votes(self, winners: NDArray[np.int32]) -> Votes:
-        """Winning classes as votes; -1 votes for nobody."""
+        """Winning classes as votes; -1 becomes the invalid vote, `nobody`."""
         outside = (winners < -1) | (winners >= self.classes)
         if outside.any():
             raise UnusableModel(
@@ -97,6 +98,7 @@ class Network:
                 f"got {answer.dtype} of shape {tuple(answer.shape)}; check the last layer"
             )
         if logits:
+            # The first answer, of the probe, fixes the number of classes; from then on it must not change.
             if self._classes is None:
                 self._classes = answer.shape[1]
             elif answer.shape[1] != self._classes:
@@ -108,6 +110,7 @@ def _placement(model: Model, device: str | torch.device | None) -> tuple[torch.d
     wanted = None if device is None else torch.device(device)
     if not isinstance(model, nn.Module):
         return wanted or torch.device("cpu"), torch.float32
+    # Buffers too: batch norm keeps its statistics in them, and they must be where the weights are.
     tensors = [*model.parameters(), *model.buffers()]
     devices = sorted({str(t.device) for t in tensors})
     dtypes = sorted({str(t.dtype) for t in tensors if t.is_floating_point()})
@@ -120,11 +123,14 @@ def _placement(model: Model, device: str | torch.device | None) -> tuple[torch.d
             f"expected all weights in one floating-point type, got {', '.join(dtypes)}; convert them with model.to(dtype), "
             "or pass a function that casts for itself, with identity=..."
         )
-    home = tensors[0].device if tensors else wanted or torch.device("cpu")
-    if wanted is not None and (home.type != wanted.type or wanted.index not in (None, home.index)):
-        raise UnusableModel(f"expected the model on {wanted}, got it on {home}; move it with model.to({str(wanted)!r})")
+    placed = tensors[0].device if tensors else wanted or torch.device("cpu")
+    # "cuda" is any CUDA device, "cuda:1" is that one. The user's model is never moved: other code may hold it.
+    if wanted is not None and (placed.type != wanted.type or wanted.index not in (None, placed.index)):
+        raise UnusableModel(
+            f"expected the model on {wanted}, got it on {placed}; move it with model.to({str(wanted)!r})"
+        )
     dtype = next((t.dtype for t in tensors if t.is_floating_point()), torch.float32)
-    return home, dtype
+    return placed, dtype
 
 
 def _likes_channels_last(model: Model) -> bool:

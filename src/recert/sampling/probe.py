@@ -12,14 +12,16 @@ PROBE_BATCHES = 2
 def probe(network: Network, batch: Tensor) -> None:
     """Refuse a network whose answer varies between calls or depends on the other rows of the batch.
 
-    Two passes when all is well: the rows of the first half come again, beside louder neighbours. A scale or a statistic
-    that is taken over the batch moves with them; a network that looks at one row at a time does not.
+    Two passes if the network can be used: the rows of the first half come again, in a batch whose other rows are four times as
+    large. A scale or a statistic that is taken over the batch changes with them; a network that looks at each row by itself
+    gives the same.
     """
     half = max(1, len(batch) // 2)
     first = network.answer(batch)
     beside_others = network.answer(torch.cat([batch[:half], 4 * batch[half:]]))
     if _same(first[:half], beside_others[:half]):
         return
+    # A third pass, only where something differs, to name the cause: the network's own randomness, or the other rows.
     again = network.answer(batch)
     if not _same(first, again):
         raise UnusableModel(
@@ -35,6 +37,7 @@ def probe(network: Network, batch: Tensor) -> None:
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
+    # NaN differs from itself, but a network that answers NaN twice has answered the same.
     return bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 

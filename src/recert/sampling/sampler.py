@@ -24,6 +24,7 @@ from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, W
 from recert.votes import Votes
 
 LARGEST_BATCH_ASKED = 2**20
+"""The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
 
 
 class Sampler:
@@ -46,11 +47,13 @@ class Sampler:
         self.noise, self.seed = noise, seed
         self.streams = frozenset(Stream)
         self.digests = [input_digest(x) for x in self.inputs]
+        # The key of an input's noise comes from its content, not from its position: its votes are the same in any order of inputs.
         self._keys = np.array([noise_key(seed, digest) for digest in self.digests], dtype=np.uint64)
         self._network = Network(model, device, classes)
         if batch_size is not None and not 1 <= batch_size <= LARGEST_BATCH_ASKED:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
+        # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
         self.classes = self._network.classes
         self.identity = identify(model, identity)
@@ -71,6 +74,7 @@ class Sampler:
         total = sum(len(work.samples) for work in works)
         done = 0
         failed: dict[int, str] = {}
+        # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
         for batch, parts in self._under_way(works):
             for chunk in self._finished(batch, parts, failed):
                 yield chunk
@@ -85,17 +89,19 @@ class Sampler:
         waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
         for batch in pack(works, self.batch_size):
             waiting.append((batch, self._begin(noisy_rows(batch))))
+            # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
         yield from waiting
 
     def _finished(self, batch: list[Piece], parts: list["_Pending"], failed: dict[int, str]) -> Iterator[VoteChunk]:
-        """Votes of a batch, piece by piece. If the network raises, each input is tried alone; `failed` says which raise."""
+        """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
         except (UnusableModel, torch.AcceleratorError):  # a device that has failed fails for every input
             raise
         except Exception as error:
+            # One piece is one input. In a batch of several the network is called again for each: one bad input fails alone.
             if len(batch) == 1:
                 failed[batch[0].work.position] = first_line(error)
                 return
@@ -113,9 +119,12 @@ class Sampler:
         return [self._begin_part(wanted.part(start, self.batch_size)) for start in starts]
 
     def _begin_part(self, rows: NoisyRows) -> "_Pending":
+        # Padded to the full batch size: a network computes other last bits for other batch shapes, and votes must not depend on
+        # how many samples are left.
         try:
             return _Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
-        except Exception as error:  # to be met when it is this batch's turn
+        except Exception as error:
+            # Raised when it is this batch's turn, so that earlier batches, which are still under way, are not lost.
             return _Pending(rows, self.batch_size, _raising(error))
 
     def _results(self, parts: list["_Pending"]) -> tuple[Votes, float]:
@@ -130,7 +139,8 @@ class Sampler:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            if part.batch_size == self.batch_size:  # else it was begun before others found out
+            # Several batches are under way: when one runs out of memory the others mostly do, too. Only the first halves the size.
+            if part.batch_size == self.batch_size:
                 self._halve(error)
         return self._results(self._begin(part.rows))
 
@@ -153,6 +163,7 @@ class Sampler:
     def _new_lane(self) -> HostLane | DeviceLane:
         if self._network.device.type != "cuda":
             return HostLane(self._network, self.inputs, self._keys, self.noise)
+        # Memory of an earlier, larger lane is still reserved by torch: without this the new lane may not fit.
         torch.cuda.empty_cache()
         return DeviceLane(self._network, self.inputs, self._keys, self.noise, self.batch_size)
 
@@ -171,6 +182,7 @@ class Sampler:
                     self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
+                # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
                 rows = np.arange(self.batch_size, dtype=np.int64)
                 probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, np.full_like(rows, Stream.CALIBRATION))))
                 if isinstance(lane, DeviceLane):
@@ -182,7 +194,9 @@ class Sampler:
                 if out_of_memory(error):
                     self._smaller(error)
                 elif self._network.channels_last and not isinstance(self._network.model, PreparedModel):
-                    self._network.channels_last = False  # view() of a convolution's output needs the other format
+                    # view() of a convolution's output fails in channels-last: tried again in the plain format. Of a prepared model the
+                    # user chose the format, which is then an error.
+                    self._network.channels_last = False
                 else:
                     raise UnusableModel(
                         f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "

@@ -1,4 +1,4 @@
-"""One door to votes, wherever they come from."""
+"""Opens a source of votes, whether a model draws them or they exist already, and collects its votes by input."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,10 +45,10 @@ def open_source(
 
 
 def _check_source(source: VoteSource, inputs: Any, noise: Noise, seed: int) -> None:
-    """A source draws what it was made for, whatever it is asked to be about."""
-    for name, asked, known in (("noise", noise, source.noise), ("seed", seed, source.seed)):
-        if known is not None and known != asked:
-            raise ValueError(f"expected a source of votes with {name} = {asked}, got one with {known}; make it anew")
+    """Refuse a source that was made for another noise, seed or other inputs: it would draw those."""
+    for name, wanted, known in (("noise", noise, source.noise), ("seed", seed, source.seed)):
+        if known is not None and known != wanted:
+            raise ValueError(f"expected a source of votes with {name} = {wanted}, got one with {known}; make it anew")
     if inputs is not None and [input_digest(x) for x in checked_inputs(inputs)] != source.digests:
         raise ValueError(
             "expected the inputs that the source of votes was made with, got others; make it anew for these"
@@ -77,11 +77,13 @@ def collect_each(
     """The same, each result as soon as it is whole."""
     pieces: list[list[Votes]] = [[] for _ in works]
     seconds, left = [0.0] * len(works), [len(work.samples) for work in works]
+    # By identity: two works may be equal, as for an input that is given twice, and hold arrays, which have no hash.
     number = {id(work): i for i, work in enumerate(works)}
     done = 0
 
     def whole(i: int) -> Drawn:
         votes = np.concatenate(pieces[i]) if pieces[i] else np.zeros(0, dtype=np.uint8)
+        # Memory is that of works under way, not of all of them.
         pieces[i].clear()
         return Drawn(votes, count_votes(votes, source.classes), seconds[i])
 

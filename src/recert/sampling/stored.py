@@ -1,4 +1,4 @@
-"""Votes that exist already stand in for a model: of a remote API, a log, a study."""
+"""Votes that exist already, in place of a model: of a remote API, a log, a study."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from recert.votes import nobody, vote_dtype
 
 
 class StoredVotes:
-    """Votes as integer arrays (inputs x samples); -1 is a vote for nobody.
+    """Votes as integer arrays (inputs x samples); -1 is an invalid vote (a vote for nobody).
 
     `estimation` holds the votes that bound, `selection` those that choose, `fresh` those on new noise. The votes of a
-    model and of its modification stand on the same noises, column by column. Noises must be independent, between columns and
+    model and of its modification belong to the same noises, column by column. Noises must be independent, between columns and
     between rows too: plans use the flips on some inputs for others. Rows that share their noises, as when one batch of noises
     was added to every input, are certified one by one, each in a call of its own.
     """
@@ -41,6 +41,7 @@ class StoredVotes:
             raise ValueError(f"expected at least 2 classes, got {self.classes}")
         if largest >= self.classes:
             raise ValueError(f"expected votes below classes = {self.classes}, got {largest}; a vote for nobody is -1")
+        # As they were given: with another number of classes they are encoded anew.
         self._raw = raw
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
@@ -49,6 +50,7 @@ class StoredVotes:
         self.seed: int | None = None
         self.numerics = Numerics.from_text({"source": "stored votes"})
         self.input_shape: tuple[int, ...] = ()
+        # There is no input to take a digest of: the row's number is used instead, so that two tables of votes agree row by row.
         self.digests = [hashlib.sha256(f"stored input {i}".encode()).hexdigest() for i in range(len(estimation))]
 
     def __len__(self) -> int:

@@ -86,7 +86,7 @@ class Piece:
 
 
 def pack(works: Iterable[Work], batch_size: int) -> Iterator[list[Piece]]:
-    """Fill batches to the brim with the samples of works, in order. Only the last may be short.
+    """Full batches of the samples of works, in order. Only the last may be short.
 
     >>> works = [Work(0, Stream.ESTIMATION, range(5)), Work(1, Stream.ESTIMATION, range(2))]
     >>> [[(p.work.position, p.work_start, p.length) for p in batch] for batch in pack(works, 4)]

@@ -51,7 +51,7 @@ def audit(
 
     cache = recert.Cache.open(store)
     dataset = _cached(data.load(), cache)
-    network = model.load(run.home)
+    network = model.load(run.local_device)
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
@@ -77,6 +77,7 @@ def _facts(found: "Audit", dataset: "Dataset") -> dict[str, Any]:
 
     from recert.noise import input_digest
 
+    # Backwards, so that of equal inputs the first is written last and remains.
     row = {digest: i for i, digest in reversed(list(enumerate(map(input_digest, dataset.inputs))))}
     labels = None if dataset.labels is None else dataset.labels[[row[digest] for digest in found.input]]
     claimed = found.cache.certificates

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from recert.cache import Cache
 
 Where = Annotated[str, typer.Argument(help="Folder or URL of a cache.")]
+# Finer near 1, where small differences in the share of votes are large ones in the radius.
 SHARES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 RADIUS_BINS = 10
 

@@ -1,4 +1,4 @@
-"""The contest: a first lap for all, then the finals in order of cost, until one candidate reaches the target."""
+"""The search: a first round of the race for all candidates, then finals in order of cost, until one reaches the target."""
 
 import hashlib
 import math
@@ -15,8 +15,8 @@ from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.certification import CERTIFICATES
 from recert.choosing.final import certified
-from recert.choosing.prospects import Prospects, Yardstick
-from recert.choosing.race import HOPELESS, ROUNDING, Runner
+from recert.choosing.prospects import Prospects, Scoring
+from recert.choosing.race import HOPELESS, ROUNDING, RacingCandidate
 from recert.choosing.result import Entry, Status
 from recert.noise import Stream
 from recert.planning import Objective
@@ -32,8 +32,8 @@ def most_finalists(alpha: float) -> int:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Who wins, at which error. The cache is viewed for distinct inputs, which stand at `positions` in the sources."""
+class Search:
+    """Finds the winner, at a stated error. The cache is viewed for distinct inputs, which are at `positions` in the sources."""
 
     cache: Cache
     positions: NDArray[np.int64]
@@ -52,59 +52,63 @@ class Contest:
         self, sources: Mapping[str, CachingSource], costs: Mapping[str, float]
     ) -> tuple[tuple[Entry, ...], tuple[str, Certificates] | None]:
         """Entries in order of cost, and the winner with its certificates."""
-        runners = self._first_lap(sources)
-        # The order is fixed by costs and, between equal costs, by the first lap: it knows nothing of estimation noise.
-        runners.sort(key=lambda runner: (costs[runner.name], -runner.chance))
+        candidates = self._first_round(sources)
+        # The order is fixed by costs and, between equal costs, by the first round: no estimation vote has been drawn yet.
+        candidates.sort(key=lambda candidate: (costs[candidate.name], -candidate.chance))
         entries: list[Entry] = []
         winner: tuple[str, Certificates] | None = None
         finalists = 0
-        for runner in runners:
+        for candidate in candidates:
             status, result = Status.NOT_NEEDED, None
             if winner is None:
-                runner.run()
+                candidate.race()
                 status = Status.DROPPED
-                if runner.chance > HOPELESS and finalists == most_finalists(self.alpha / self.claims):
+                if candidate.chance > HOPELESS and finalists == most_finalists(self.alpha / self.claims):
                     status = Status.NO_ERROR_LEFT
-                elif runner.chance > HOPELESS:
+                elif candidate.chance > HOPELESS:
                     finalists += 1
-                    result = self._certified(runner, finalists)
+                    result = self._certified(candidate, finalists)
                     status = Status.NOT_CERTIFIED
                     if self._score(result) >= self.base - self.tolerance - ROUNDING:
-                        status, winner = Status.WINNER, (runner.name, result)
-            entries.append(self._entry(runner, costs[runner.name], status, result))
+                        status, winner = Status.WINNER, (candidate.name, result)
+            entries.append(self._entry(candidate, costs[candidate.name], status, result))
         return tuple(entries), winner
 
-    def _first_lap(self, sources: Mapping[str, CachingSource]) -> list[Runner]:
+    def _first_round(self, sources: Mapping[str, CachingSource]) -> list[RacingCandidate]:
         manifest = self.cache.manifest
         sides = CERTIFICATES[manifest.certificate]
-        yardstick = Yardstick(self.objective, manifest.samples, self._alpha(1), manifest.noise, sides)
+        # The race scores every candidate as if it were the first finalist, whatever its turn: so a candidate's chance does not
+        # depend on how many others failed before it.
+        scoring = Scoring(self.objective, manifest.samples, self._alpha(1), manifest.noise, sides)
         votes, repeats = self.cache.counts(Stream.SELECTION), np.bincount(self.rows)
-        prospects = Prospects(votes, self.labels[self._first], yardstick, repeats)
-        runners = [
-            Runner(name, source, self.cache, self.positions, prospects, self.tolerance, self.progress)
+        prospects = Prospects(votes, self.labels[self._first], scoring, repeats)
+        candidates = [
+            RacingCandidate(name, source, self.cache, self.positions, prospects, self.tolerance, self.progress)
             for name, source in sources.items()
         ]
-        for runner in runners:
-            runner.lap()
-        return runners
+        for candidate in candidates:
+            candidate.race_round()
+        return candidates
 
     def _alpha(self, finalist: int) -> float:
         """Half of what is left goes to each finalist: the sum over all that there may be is at most alpha."""
         return self.alpha / self.claims / 2.0**finalist
 
-    def _certified(self, runner: Runner, finalist: int) -> Certificates:
+    def _certified(self, candidate: RacingCandidate, finalist: int) -> Certificates:
         task = Task(
-            source=runner.source, positions=self.positions, cache=self.cache, method=Auto(), samples=self.samples, alpha=self._alpha(finalist),
-            certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims, progress=self.progress,
+            source=candidate.source, positions=self.positions, cache=self.cache, method=Auto(), samples=self.samples,
+            alpha=self._alpha(finalist), certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims,
+            progress=self.progress,
         )  # fmt: skip
         # What is reported was chosen among finalists: its error is that of all of them together.
         error = self.alpha / self.claims
-        asked = {
+        # Everything that the certificates depend on: the record of earlier looks knows a repeated question by it.
+        settings = {
             "method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha, "of": error,
             "certificate": task.certificate, "labels": hashlib.sha256(self.labels.tobytes()).hexdigest(),
         }  # fmt: skip
-        question = Question(self.cache, runner.source.identity, self.samples, asked, family=self.claims)
-        found = question.answered(certified(task, runner, self._alpha(1)), error=error).take(self.rows)
+        question = Question(self.cache, candidate.source.identity, self.samples, settings, family=self.claims)
+        found = question.answered(certified(task, candidate, self._alpha(1)), error=error).take(self.rows)
         return replace(found, settings=replace(found.settings, error=error))
 
     @cached_property
@@ -121,11 +125,12 @@ class Contest:
             return result.average_certified_radius(self.labels)
         return float(result.certified_accuracy(self.labels, self.objective.radius))
 
-    def _entry(self, runner: Runner, cost: float, status: Status, result: Certificates | None) -> Entry:
-        low, high = np.quantile(runner.shortfall, [0.05, 0.95])
+    def _entry(self, candidate: RacingCandidate, cost: float, status: Status, result: Certificates | None) -> Entry:
+        low, high = np.quantile(candidate.shortfall, [0.05, 0.95])
+        # A large shortfall is a low metric, so that the upper quantile of one is the lower end of the other.
         return Entry(
-            name=runner.name, cost=cost, status=status, predicted=self.base - float(runner.shortfall.mean()),
-            predicted_low=self.base - float(high), predicted_high=self.base - float(low), chance=runner.chance,
+            name=candidate.name, cost=cost, status=status, predicted=self.base - float(candidate.shortfall.mean()),
+            predicted_low=self.base - float(high), predicted_high=self.base - float(low), chance=candidate.chance,
             certified=None if result is None else self._score(result), alpha=None if result is None else result.settings.alpha,
-            race_passes=runner.passes, final_passes=0 if result is None else int(result.forward_passes.sum()),
+            race_passes=candidate.passes, final_passes=0 if result is None else int(result.forward_passes.sum()),
         )  # fmt: skip
