@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import recert
-from recert.sampling import ProgressCallback, open_source
+from recert import open_source
+from recert.sampling import ProgressCallback
 
 
 class ThreadSource:

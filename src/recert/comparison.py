@@ -126,7 +126,7 @@ class _Sweep:
         return Curve(method, kind, tuple(sorted(budgets)), tuple(results), 0.0, radii)
 
     def _certified(self, method: str, kind: str, samples: int) -> Certificates:
-        if method not in BASELINES:
+        if not method_named(method).baseline:
             return recertify(
                 self.source, None, self.cache, samples=samples, alpha=self.alpha, method=method, certificate=kind,
                 progress=self.progress,
