@@ -92,7 +92,7 @@ class CachingSource:
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Votes of all works, in order. What is not known is drawn first; seconds are the mean's."""
         if missing := self._missing(works):
-            # The lock is taken with the first vote that is drawn, not at the start: a source that only reads votes locks out no other process.
+            # The lock is taken with the first vote that is drawn: a source that only reads votes locks out no other process.
             if self._store is not None and self._writer is None and self._source is not None:
                 self._begin_writing(self._store)
                 missing = self._missing(works)  # another process may have drawn some of them

@@ -362,14 +362,14 @@ def chosen_of(cache: recert.Cache, candidates: int = 1, **options: object) -> re
         (20, 1, "bonferroni", 16),  # .002 / 2 / 20
     ],
 )
-def test_passes_of_a_finalist_unless_told(cached_votes: int, candidates: int, family: str | None, passes: int) -> None:
+def test_passes_of_a_finalist_if_not_given(cached_votes: int, candidates: int, family: str | None, passes: int) -> None:
     cache = small(cached_votes)
     chosen = chosen_of(cache, candidates, alpha=0.002, family=family)
     assert chosen.certificates is not None
     assert chosen.certificates.settings.samples == passes
-    told = chosen_of(cache, candidates, alpha=0.002, family=family, samples=passes)
-    assert told.certificates is not None
-    assert told.certificates.settings.samples == passes
+    given = chosen_of(cache, candidates, alpha=0.002, family=family, samples=passes)
+    assert given.certificates is not None
+    assert given.certificates.settings.samples == passes
     if passes < 100:
         with pytest.raises(ValueError, match=f"expected between {passes} and .* got {passes - 1};"):
             chosen_of(cache, candidates, alpha=0.002, family=family, samples=passes - 1)
@@ -385,7 +385,7 @@ def test_passes_of_a_finalist_of_a_large_cache() -> None:
     assert chosen.base_passes == 6_450
 
 
-def test_alpha_is_twice_the_whole_of_the_caches_unless_told() -> None:
+def test_alpha_is_twice_the_whole_of_the_caches_if_not_given() -> None:
     for options in ({}, {"family": "bonferroni"}):
         chosen = chosen_of(small(200, **options))
         assert chosen.alpha == pytest.approx(0.02, rel=1e-12)

@@ -111,7 +111,7 @@ class Look:
 
 
 def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
-    """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at; any of them may be the one that is reported."""
+    """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at, any of which may be reported."""
     each = {**{other.name: other for other in known}, look.name: look}.values()
     overlapping = [other for other in each if other.inputs.overlaps(look.inputs)]
     of_model = [other for other in overlapping if other.model == look.model]
