@@ -11,7 +11,7 @@ import numpy as np
 
 from recert.cache import Cache, Manifest
 from recert.cache.arrays import VoteArrays
-from recert.cache.looks import can_be_told
+from recert.cache.looks import has_a_name
 from recert.cache.parts import STREAMS
 from recert.cache.samples import Samples, as_array, simplified
 from recert.cache.votes import Slot
@@ -211,7 +211,7 @@ def _samples(work: Work) -> Samples:
 
 def _scattered(source: VoteSource) -> Manifest:
     """The manifest of a store that promises no complete votes."""
-    if not can_be_told(source.identity):
+    if not has_a_name(source.identity):
         raise ValueError(
             "expected a model with a name, to keep its votes in a store, got a callable without; make its source with identity=..."
         )

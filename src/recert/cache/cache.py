@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
-from recert.cache.looks import Inputs, Looks, Size, can_be_told, note_size, sizes_seen
+from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, Manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
@@ -147,7 +147,7 @@ class Cache:
     def note_look(self) -> None:
         """Note in this process with how many votes they were looked at; a store notes it in its manifest as well."""
         m = self.manifest
-        if can_be_told(m.model):
+        if has_a_name(m.model):
             note_size(m.context, Size(m.samples, m.selection_samples, Inputs.of(m.inputs)))
 
     @property

@@ -146,7 +146,7 @@ class Looks:
 
     def add(self, look: Look) -> None:
         """Record a look. Where the store cannot be written it counts in this process only, and a warning says so."""
-        if not can_be_told(look.model):
+        if not has_a_name(look.model):
             return
         # In memory even if there is a store: where it cannot be written, the look still counts in this process.
         _remember(_of_this_process, self._context, {look.name: look})
@@ -185,7 +185,7 @@ class Looks:
         return look
 
 
-def can_be_told(model: ModelIdentity) -> bool:
+def has_a_name(model: ModelIdentity) -> bool:
     """Whether the model can be told from others: functions without a name cannot."""
     return model != ModelIdentity("callable", "unnamed")
 

@@ -21,7 +21,7 @@ from recert.choosing.result import Entry, Status
 from recert.noise import Stream
 from recert.planning import Objective
 from recert.recertification.auto import Auto
-from recert.recertification.looks import Question
+from recert.recertification.looks import PendingLook
 from recert.recertification.task import Task
 from recert.sampling import ProgressCallback
 
@@ -107,8 +107,8 @@ class Search:
             "method": "select", "metric": repr(self.objective), "tolerance": self.tolerance, "alpha": task.alpha, "of": error,
             "certificate": task.certificate, "labels": hashlib.sha256(self.labels.tobytes()).hexdigest(),
         }  # fmt: skip
-        question = Question(self.cache, candidate.source.identity, self.samples, settings, family=self.claims)
-        found = question.answered(certified(task, candidate, self._alpha(1)), error=error).take(self.rows)
+        look = PendingLook(self.cache, candidate.source.identity, self.samples, settings, family=self.claims)
+        found = look.recorded(certified(task, candidate, self._alpha(1)), error=error).take(self.rows)
         return replace(found, settings=replace(found.settings, error=error))
 
     @cached_property

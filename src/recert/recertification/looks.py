@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from recert.cache import Cache
-from recert.cache.looks import Inputs, Look, all_together, can_be_told
+from recert.cache.looks import Inputs, Look, all_together, has_a_name
 from recert.certificates import Certificates
 from recert.errors import CorruptCache
 from recert.models.identity import ModelIdentity
@@ -26,7 +26,7 @@ def planned_share(looks: int | None) -> int:
     return int(looks)
 
 
-class Question:
+class PendingLook:
     """What is asked of a cache about a model. Made before any vote is drawn, so that a look that was not planned is refused."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Question:
         self._asked = json.dumps(asked, sort_keys=True)
         self.planned = () if looks is None else self._budgets(int(looks))
 
-    def answered(self, result: Certificates, *, error: float | None = None) -> Certificates:
+    def recorded(self, result: Certificates, *, error: float | None = None) -> Certificates:
         """Record the look, and state in the result what holds for all looks together. `error`: of its claims, if not the result's."""
         settings = result.settings
         error = float(settings.error if error is None else error)
@@ -60,7 +60,7 @@ class Question:
 
     def _budgets(self, looks: int) -> tuple[int, ...]:
         """The budgets of all planned looks: fixed by the first, since a budget that is chosen after a look is not covered."""
-        if not can_be_told(self._model):
+        if not has_a_name(self._model):
             raise ValueError(
                 "expected a model that can be told from others with looks=..., got a function without a name; pass identity=..."
             )

@@ -14,7 +14,7 @@ from recert.certificates import Certificates
 from recert.certification import check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.planning import Objective, parse_plan
-from recert.recertification.looks import Question, planned_share
+from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
 from recert.recertification.run import replay, run
@@ -83,9 +83,9 @@ def recertify(
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with _opened(model, inputs, cache, chosen, identity) as source:
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
-        question = Question(task.cache, source.identity, int(samples), task.question, family=claims, looks=looks)
-        check_passes(task, max(question.planned, default=samples))
-        return task.for_every_input(question.answered(run(task)))
+        look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
+        check_passes(task, max(look.planned, default=samples))
+        return task.for_every_input(look.recorded(run(task)))
 
 
 def draw_votes(

@@ -55,7 +55,7 @@ class Task:
         return Terms(m.samples, m.selection_samples, self.source.classes, m.noise, self.alpha, m.alpha)
 
     @property
-    def question(self) -> dict[str, Any]:
+    def asked(self) -> dict[str, Any]:
         """By what one look at a cache is told from another: settings of the claim, but the budget."""
         return {
             "method": self.method.name,
