@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from recert.proxy import certify_by_proxy as certify_by_proxy
     from recert.recertification.irs import Irs as Irs
     from recert.recertification.method import Method as Method
+    from recert.recertification.method import Strategy as Strategy
     from recert.recertification.recertify import draw_votes as draw_votes
     from recert.recertification.recertify import recertify as recertify
     from recert.recertification.registry import register_method as register_method
@@ -71,7 +72,7 @@ _MODULES = {
     "recert.models.numerics": ("Numerics",),
     "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
-    "recert.recertification": ("Irs", "Method", "Scratch", "draw_votes", "recertify", "register_method"),
+    "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -38,6 +38,10 @@ class CachingSource:
     """
 
     def __init__(self, source: VoteSource | None, *, store: Path | None = None, allow_numerics: bool = False) -> None:
+        if source is not None and not isinstance(source, VoteSource):
+            raise ValueError(
+                f"expected a source of votes, got {type(source).__name__}; make one with recert.open_source(model, inputs, ...)"
+            )
         self._source, self._store, self._allow_numerics = source, store, allow_numerics
         # Opened now, so that a store of something else is refused before any vote is drawn; locked only when one is.
         self._cache = None if store is None else self._opened(store)

@@ -46,7 +46,7 @@ def certify(
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
-    within the radius. `selection_samples` votes choose the class (100 unless told; up to
+    within the radius. `selection_samples` votes choose the class (100 unless given; up to
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
@@ -104,7 +104,8 @@ def _usual_selection_samples(samples: int, store: object, before: Manifest | Non
     """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
     if store is None:
         return 100
-    return int(np.clip(samples // 20, 100, 500)) if before is None else before.selection_samples
+    has_some = before is not None and before.selection_samples > 0  # a store of scattered votes promises none
+    return before.selection_samples if before is not None and has_some else int(np.clip(samples // 20, 100, 500))
 
 
 def predict(

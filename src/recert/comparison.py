@@ -1,5 +1,6 @@
 """A sweep of budgets over methods: what re-certification saves against certifying from scratch."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from recert.certificates import Certificates
 from recert.certification import check_settings
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
-from recert.recertification import method_named, recertify
+from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
@@ -72,12 +73,12 @@ class Comparison:
 def compare(
     model: Model | VoteSource,
     inputs: Any,
-    cache: Cache,
+    cache: Cache | str | os.PathLike[str],
     labels: NDArray[np.int64],
     *,
     budgets: Sequence[int],
     baseline_budgets: Sequence[int] | None = None,
-    methods: Sequence[str] = ("auto",),
+    methods: Sequence[str | Strategy] = ("auto",),
     certificate: str | None = None,
     alpha: float | None = None,
     execution: Execution | None = None,
@@ -89,18 +90,24 @@ def compare(
 
     Methods that offer one-sided certificates only, such as irs, are compared with one-sided baselines.
     """
+    if isinstance(methods, str):
+        raise ValueError(f"expected a list of methods, got the text {methods!r}; write methods=[{methods!r}]")
+    cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     m = cache.manifest
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     wanted = certificate or m.certificate
-    offered = {method: method_named(method).certificates for method in methods}
-    kinds = {method: wanted if wanted in kinds else kinds[0] for method, kinds in offered.items()}
+    ours_by_name = {method.name: method for method in map(method_named, methods)}
+    offered = {name: method.certificates for name, method in ours_by_name.items()}
+    kinds = {name: wanted if wanted in kinds else kinds[0] for name, kinds in offered.items()}
     pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
     with open_votes(
         model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen.with_batch_size(m.batch_size)
     ) as votes:
         sweep = _Sweep(CachingSource(votes), cache, labels, alpha, chosen.progress)
-        ours = {method: sweep.curve(method, kind, budgets) for method, kind in kinds.items()}
-        theirs = {(name, kind): sweep.curve(name, kind, baseline_budgets or budgets) for name, kind in pairs}
+        ours = {name: sweep.curve(ours_by_name[name], kind, budgets) for name, kind in kinds.items()}
+        theirs = {
+            (name, kind): sweep.curve(method_named(name), kind, baseline_budgets or budgets) for name, kind in pairs
+        }
     # One price for every pass, taken when all are drawn.
     price = sweep.source.seconds_per_pass
     return Comparison(
@@ -119,14 +126,14 @@ class _Sweep:
     alpha: float | None
     progress: ProgressCallback | None
 
-    def curve(self, method: str, kind: str, budgets: Sequence[int]) -> Curve:
+    def curve(self, method: Strategy, kind: str, budgets: Sequence[int]) -> Curve:
         # The largest first: the smaller ones then draw little.
         results = [self._certified(method, kind, samples) for samples in sorted(budgets, reverse=True)][::-1]
         radii = tuple(result.average_certified_radius(self.labels) for result in results)
-        return Curve(method, kind, tuple(sorted(budgets)), tuple(results), 0.0, radii)
+        return Curve(method.name, kind, tuple(sorted(budgets)), tuple(results), 0.0, radii)
 
-    def _certified(self, method: str, kind: str, samples: int) -> Certificates:
-        if not method_named(method).baseline:
+    def _certified(self, method: Strategy, kind: str, samples: int) -> Certificates:
+        if not method.baseline:
             return recertify(
                 self.source, None, self.cache, samples=samples, alpha=self.alpha, method=method, certificate=kind,
                 progress=self.progress,
@@ -135,7 +142,7 @@ class _Sweep:
         alpha = usual_alpha(self.cache.manifest) if self.alpha is None else self.alpha
         check_settings(samples, 1, alpha, kind)
         task = Task.of(
-            self.source, self.cache.about(self.source.digests), method_named(method), samples=samples, alpha=alpha,
+            self.source, self.cache.about(self.source.digests), method, samples=samples, alpha=alpha,
             certificate=kind, objective=None, progress=self.progress,
         )  # fmt: skip
         return task.for_every_input(run(task))

@@ -65,7 +65,7 @@ def certify_by_proxy(
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant within
     the radius: the claim is about `model`, whatever the proxy is. `proxy` is an approximation such as "fp16" or "int8", or a
     model; it draws the `samples`, which are kept in `store`. `transfer` is the mean number of the model's own forward passes
-    per input, a tenth of `samples` unless told. Other arguments are those of `certify`.
+    per input, a tenth of `samples` unless given. Other arguments are those of `certify`.
     """
     if isinstance(model, VoteSource):
         raise ValueError("expected a model with a proxy, got votes; a proxy is made of the model itself")

@@ -1,5 +1,6 @@
 """A vote: a class as a small unsigned integer, or nobody, the largest value of its type."""
 
+from collections.abc import Sequence
 from typing import Any, NewType
 
 import numpy as np
@@ -50,7 +51,7 @@ def first_places(event: NDArray[np.bool_], count: int, looked: int) -> NDArray[n
         looked = 4 * max(looked, 1)
 
 
-def merged(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+def merged(parts: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
     """All places that occur in any part, in order; each part is in order.
 
     >>> merged([np.array([0, 3]), np.array([1, 3])]).tolist()

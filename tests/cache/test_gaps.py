@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from recert import Cache
 from recert.cache import merging, parts, writer
+from recert.cache.arrays import PAGE, VoteArrays
 from recert.cache.parts import Row
 from recert.cache.samples import Samples, as_array, common, gaps, places, simplified
 from recert.cache.votes import VoteTable
@@ -290,3 +291,15 @@ def test_a_gap_in_a_complete_store_is_a_missing_vote(tmp_path: Path) -> None:
     again = make(tmp_path)
     assert {digest: again.votes(digest).tolist() for digest in again.digests} == before
     assert Cache.open(tmp_path).certificates.radius.tolist() == cache.certificates.radius.tolist()
+
+
+def test_memory_follows_the_votes_that_are_known() -> None:
+    """A store from somebody else may hold any sample index: arrays that reach from 0 to it would take gigabytes."""
+    arrays, slot = VoteArrays(10), ("a" * 64, Stream.ESTIMATION)
+    samples = np.array([3, PAGE - 1, PAGE, 2**31, 2**32 - 2], dtype=np.int64)
+    arrays.put(slot, samples, np.array([1, 2, 3, 4, 5], dtype=np.uint8))
+    assert len(arrays._pages) == 4
+    assert arrays.votes(slot, samples).tolist() == [1, 2, 3, 4, 5]
+    assert arrays.votes(slot, range(PAGE - 1, PAGE + 1)).tolist() == [2, 3]
+    assert arrays.unknown(slot, np.array([2, 3, PAGE, 2**32 - 3])).tolist() == [2, 2**32 - 3]
+    assert len(arrays._pages) == 4, "asking takes none"

@@ -1,5 +1,8 @@
 """Votes in memory, by input and stream, for sources whose scattered samples are asked for again and again."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,44 +10,56 @@ from recert.cache.samples import Samples, simplified
 from recert.cache.votes import Slot
 from recert.votes import Votes, vote_dtype
 
+PAGE = 2**12
+"""Samples of a page. Memory is taken for pages with a known vote only: a store from somebody else may hold any sample index."""
+
+Index = slice | NDArray[np.int64]
+
 
 class VoteArrays:
-    """For every input and stream an array of votes from sample 0 on, and which of them are known."""
+    """For every input and stream pages of votes, and which of them are known."""
 
     def __init__(self, classes: int) -> None:
         self._dtype = vote_dtype(classes)
-        self._arrays: dict[Slot, tuple[Votes, NDArray[np.bool_]]] = {}
+        self._pages: dict[tuple[Slot, int], tuple[Votes, NDArray[np.bool_]]] = {}
 
     def put(self, slot: Slot, samples: Samples, votes: Votes) -> None:
-        known_votes, known = self._reserved(slot, samples)
-        here = _index(samples)
-        known_votes[here], known[here] = votes, True
+        for page, within, place in _pieces(samples):
+            if (slot, page) not in self._pages:
+                self._pages[slot, page] = np.zeros(PAGE, self._dtype), np.zeros(PAGE, dtype=bool)
+            known_votes, known = self._pages[slot, page]
+            known_votes[within], known[within] = votes[place], True
 
     def votes(self, slot: Slot, samples: Samples) -> Votes:
-        """Votes that are known, as a copy: numpy copies what is not a slice."""
-        votes = self._reserved(slot, samples)[0][_index(samples)]
-        return votes.copy() if isinstance(samples, range) else votes
+        """Votes of samples that are all known, as a copy."""
+        found = np.empty(len(samples), self._dtype)
+        for page, within, place in _pieces(samples):
+            found[place] = self._pages[slot, page][0][within]
+        return found
 
     def unknown(self, slot: Slot, samples: Samples) -> Samples:
         """Those of the samples whose votes are not known; a range stays a range if nothing in it is known."""
-        known = self._reserved(slot, samples)[1][_index(samples)]
-        missing = np.flatnonzero(~known)
-        if len(missing) == len(known):
+        known = np.zeros(len(samples), dtype=bool)
+        for page, within, place in _pieces(samples):
+            if (slot, page) in self._pages:
+                known[place] = self._pages[slot, page][1][within]
+        if not known.any():
             return samples
+        missing = np.flatnonzero(~known)
         return simplified(samples.start + missing if isinstance(samples, range) else samples[missing])
 
-    def _reserved(self, slot: Slot, samples: Samples) -> tuple[Votes, NDArray[np.bool_]]:
-        """The arrays, long enough for the samples."""
-        votes, known = self._arrays.get(slot, (np.zeros(0, self._dtype), np.zeros(0, dtype=bool)))
-        size = int(samples[-1]) + 1 if len(samples) else 0
-        # Exactly as long as needed: doubling would take memory for samples that are never drawn.
-        if size > len(votes):
-            longer, longer_known = np.zeros(size, self._dtype), np.zeros(size, dtype=bool)
-            longer[: len(votes)], longer_known[: len(votes)] = votes, known
-            votes, known = self._arrays[slot] = longer, longer_known
-        return votes, known
 
-
-def _index(samples: Samples) -> slice | NDArray[np.int64]:
-    """Ranges as slices, for which numpy makes no index array."""
-    return slice(samples.start, samples.stop) if isinstance(samples, range) else samples
+def _pieces(samples: Samples) -> Iterator[tuple[int, Index, slice]]:
+    """Samples page by page: which page, where in the page, and where among the samples. Samples increase."""
+    if not len(samples):
+        return
+    if isinstance(samples, range):  # as slices, for which numpy makes no index arrays
+        for page in range(samples.start // PAGE, (samples.stop - 1) // PAGE + 1):
+            first, end = max(samples.start, page * PAGE), min(samples.stop, (page + 1) * PAGE)
+            within = slice(first - page * PAGE, end - page * PAGE)
+            yield page, within, slice(first - samples.start, end - samples.start)
+        return
+    pages = samples // PAGE
+    cuts = [0, *(np.flatnonzero(np.diff(pages)) + 1).tolist(), len(samples)]
+    for first, end in pairwise(cuts):
+        yield int(pages[first]), samples[first:end] % PAGE, slice(first, end)

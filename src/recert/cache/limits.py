@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recert.models.numerics import Numerics
-from recert.noise import checked_noise
+from recert.noise import checked_noise, noise_with_spec
 from recert.noise.keys import LARGEST_SAMPLE, LARGEST_SEED
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def check(m: "Manifest") -> None:
         raise ValueError(f"expected certificate one-sided or two-sided, got {_shown(m.certificate)}")
     _texts("model", {"weights": m.model.weights, "structure": m.model.structure}, printable=True)
     _texts("noise", {"noise": checked_noise(m.noise).spec}, printable=True)
+    if noise_with_spec(m.noise.spec) != m.noise:  # what is written must be read back as the same noise
+        raise ValueError(f"expected a noise that its spec gives back, got {m.noise!r} with spec {m.noise.spec!r}")
     numerics: Any = m.numerics
     if not isinstance(numerics, Numerics):
         raise ValueError(f"expected numerics as a Numerics, got {_shown(numerics)}; make one with Numerics.from_text")

@@ -186,7 +186,7 @@ class Looks:
 
 
 def has_a_name(model: ModelIdentity) -> bool:
-    """Whether the model can be told from others: functions without a name cannot."""
+    """Whether the model can be distinguished from others: functions without a name cannot."""
     return model != ModelIdentity("callable", "unnamed")
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert import bounds
 from recert.cache import Cache, Manifest
 from recert.caching import CachingSource
-from recert.certification import CERTIFICATES, check_settings
+from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
 from recert.choosing.search import Search, most_finalists
@@ -42,7 +42,7 @@ def select(
     cost: CostModel = "bytes",
     samples: int | None = None,
     alpha: float | None = None,
-    family: str | None = None,
+    family: str | int | None = None,
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
@@ -74,7 +74,7 @@ def select(
         sources = _opened(stack, candidates, inputs, manifest, chosen)
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
-        claims = _claims(family, len(digests))
+        claims = family_members(family, digests)
         bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
         search = Search(
             # The first view names inputs that the cache lacks by their places in the user's data, repeats included.
@@ -131,12 +131,6 @@ def _objective(metric: str) -> Objective:
     if objective is None:
         raise ValueError(f"expected a metric of acr or accuracy:RADIUS, got {metric!r}")
     return objective
-
-
-def _claims(family: str | None, inputs: int) -> int:
-    if family not in (None, "bonferroni"):
-        raise ValueError(f"expected family='bonferroni' or None, got {family!r}")
-    return inputs if family else 1
 
 
 def _samples(given: int | None, manifest: Manifest, alpha: float, candidates: int) -> int:

@@ -34,7 +34,9 @@ def recertify(
     method: Annotated[str, typer.Option(help="auto, series, joint, paired, irs, scratch or scratch-cached.")] = "auto",
     plan: Annotated[
         str | None,
-        typer.Option(help="acr, accuracy:R or uniform: where the budget goes; acr for auto, series and paired."),
+        typer.Option(
+            help="acr, accuracy:R or uniform: where the budget goes; acr if not given, uniform for irs and the baselines."
+        ),
     ] = None,
     alpha: Annotated[
         float | None,
@@ -42,7 +44,9 @@ def recertify(
             help="Total error probability; twice the cache's if not given. What is proved for irs is more: see its guarantee."
         ),
     ] = None,
-    reuse_threshold: Annotated[float, typer.Option(help="irs: above this cached bound, draw fresh noise.")] = 0.99,
+    reuse_threshold: Annotated[
+        float | None, typer.Option(help="irs: from this cached bound on, draw fresh noise; 0.99 if not given.")
+    ] = None,
     certificate: Annotated[
         o.CertificateKind | None,
         typer.Option(help="one-sided, or two-sided with the runner-up; the cache's if not given."),
@@ -78,7 +82,11 @@ def recertify(
         changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
         network, name = changed.model, f"{model.model}, {approximation}"
         say(changed.description)
-    chosen = recert.Irs(reuse_threshold) if method == recert.Irs.name else method_named(method)
+    chosen = method_named(method)
+    if reuse_threshold is not None:
+        if not isinstance(chosen, recert.Irs):
+            raise ValueError(f"expected --method irs with --reuse-threshold, got {method}; leave one of them out")
+        chosen = recert.Irs(reuse_threshold)
     if samples > (most := chosen.most_passes(manifest.samples)):
         say(
             f"{samples:,} forward passes were asked for; with {manifest.samples:,} cached votes {method} gives no input more than {most:,}: "

@@ -37,6 +37,11 @@ class Execution:
     progress: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
+        if self.device is not None:
+            try:
+                torch.device(self.device)
+            except (RuntimeError, TypeError):
+                raise ValueError(f"expected a device such as cpu, cuda or cuda:1, got {self.device!r}") from None
         if self.runtime not in RUNTIMES:
             raise ValueError(f"expected runtime to be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.runtime == "onnxruntime" and (self.precision not in (None, "fp32") or self.compile):
@@ -65,7 +70,11 @@ class Execution:
 
 def chosen_execution(execution: Execution | None, **keywords: Any) -> Execution:
     """An execution with the plain keywords of a verb (device, batch_size, progress), each of which may be given once."""
-    execution = execution or Execution()
+    execution = Execution() if execution is None else execution
+    if not isinstance(execution, Execution):
+        raise ValueError(
+            f"expected execution as a recert.Execution, got {execution!r}; for example Execution(device='cuda')"
+        )
     given = {name: value for name, value in keywords.items() if value is not None}
     for name in given:
         if getattr(execution, name) is not None:

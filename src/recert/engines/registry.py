@@ -40,6 +40,11 @@ def open_votes(
 ) -> Iterator[VoteSource]:
     """Votes of a model under noise, drawn as chosen; or a source of votes as it is."""
     if isinstance(model, VoteSource):
+        chosen = [name for name in ("precision", "compile", "workers", "ray_address") if getattr(execution, name)]
+        if chosen:
+            raise ValueError(
+                f"expected no {chosen[0]} with a source of votes, which is run as it was made, got one; leave it out"
+            )
         yield open_source(model, inputs, noise=noise, seed=seed, classes=classes)
         return
     engine = _ENGINES.get(execution.engine)

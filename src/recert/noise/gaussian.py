@@ -33,10 +33,14 @@ class Gaussian:
     )
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.sigma, int | float) and 1e-30 <= self.sigma <= 1e30):  # float32 holds it, squares too
+        wrong = isinstance(self.sigma, bool) or not isinstance(self.sigma, int | float)
+        if wrong or not 1e-30 <= self.sigma <= 1e30:  # float32 holds it, squares too
             raise ValueError(
                 f"expected a finite noise scale sigma > 0, from 1e-30 to 1e30, got {self.sigma!r}; usual values are 0.25, 0.5, 1.0"
             )
+
+        if type(self.sigma) not in (int, float):  # numpy's float64 is a float that writes itself in another way
+            object.__setattr__(self, "sigma", float(self.sigma))
 
     @classmethod
     def parse(cls, text: str) -> "Gaussian":

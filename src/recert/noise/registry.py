@@ -31,7 +31,10 @@ def parse_noise(spec: str) -> Noise:
     """
     family, _, rest = spec.partition(":")
     if family not in _FAMILIES:
-        raise ValueError(f"expected a noise like 'gaussian:0.5', got {spec!r}; known families: {', '.join(_FAMILIES)}")
+        raise ValueError(
+            f"expected a noise like 'gaussian:0.5', got {spec!r}; known families: {', '.join(_FAMILIES)}; register one of your own "
+            "with recert.register_noise first"
+        )
     try:
         return _FAMILIES[family](rest)
     except ValueError as error:

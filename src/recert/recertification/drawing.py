@@ -5,9 +5,12 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from recert.recertification.method import Bounds, Counts, Noises, Option, Terms
 from recert.recertification.task import Task
 from recert.sampling import Drawn
+from recert.votes import vote_dtype
 
 ROWS_AT_ONCE = 512
 """Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
@@ -105,8 +108,9 @@ def _terms(task: Task, option: Option, given: Sequence[Assignment], flips: float
 
 
 def _noises(task: Task, given: Assignment, terms: Terms) -> Noises | None:
-    selected = task.selection.of(given.row, given.top)
-    return given.option.method.noises(selected, task.cached_votes(given.row), given.passes, terms)
+    method, selected = given.option.method, task.selection.of(given.row, given.top)
+    cached = task.cached_votes(given.row) if method.reads_cached_votes else np.zeros(0, vote_dtype(terms.classes))
+    return method.noises(selected, cached, given.passes, terms)
 
 
 def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:

@@ -25,7 +25,7 @@ class Irs(Method):
 
     The cache's alpha is spent on its bound, the rest of alpha on the disparity. With `form="paper"` the fresh branch runs at
     the whole alpha; because the choice of branch looks at the cached votes, only an error of alpha + (alpha - cache alpha) is
-    proved. With "exact" it runs at the cache's alpha. One-sided, and every input is given the same unless told.
+    proved. With "exact" it runs at the cache's alpha. One-sided, and every input is given the same unless given.
 
     Whatever the modified model says most often, the claim is about the class that the original was certified for: the
     cached votes bound no other.

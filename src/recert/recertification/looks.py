@@ -62,7 +62,7 @@ class PendingLook:
         """The budgets of all planned looks: fixed by the first, since a budget that is chosen after a look is not covered."""
         if not has_a_name(self._model):
             raise ValueError(
-                "expected a model that can be told from others with looks=..., got a function without a name; pass identity=..."
+                "expected a model that can be distinguished from others with looks=..., got a function without a name; pass identity=..."
             )
         earlier = [
             look

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,8 +114,8 @@ class Strategy:
         return terms.alpha
 
     def knobs(self, terms: Terms) -> dict[str, Any]:
-        """Settings of its own, by which one look at a cache is told from another."""
-        return {}
+        """Settings of its own, by which one look at a cache differs from another: all fields, if not said otherwise."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def most_passes(self, cached_samples: int) -> int:
         """How many forward passes an input is given at most."""
@@ -132,6 +132,8 @@ class Method(Strategy, ABC):
 
     streams: ClassVar[frozenset[Stream]] = frozenset({Stream.ESTIMATION})
     """Streams that it cannot do without: where a source has no votes of them, a choice of methods leaves it out."""
+    reads_cached_votes: ClassVar[bool] = True
+    """Whether `noises` looks at the cached votes; where it does not they are not read, and it is given none."""
 
     def options(self, certificate: str) -> "tuple[Option, ...]":
         """With the runner-up, an input may still be bounded by its class alone if that promises more: both are Theorem 1."""

@@ -54,7 +54,8 @@ class Paired(ReplayMethod):
 
 
 def _of_first_noises(rivals: tuple[int, ...] | None, event: NDArray[np.bool_], votes: int, passes: int) -> Question:
-    return Question(rivals, votes, np.flatnonzero(event[:passes]), np.flatnonzero(~event[:passes]))
+    of_event, of_other = (np.flatnonzero(kind).astype(np.uint32) for kind in (event[:passes], ~event[:passes]))
+    return Question(rivals, votes, of_event, of_other)
 
 
 def _replays_of_others(selected: Selected, passes: int, terms: Terms) -> int:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from recert.votes import Votes, first_places, merged
 
 Ints = NDArray[np.int64]
+Samples = NDArray[np.uint32]
+"""Sample indices; half the memory of int64, since many inputs have them for every rival at once."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +24,9 @@ class Question:
     """None if it is about the class."""
     votes: int
     """Cached votes for the event."""
-    event: Ints
+    event: Samples
     """Noises to replay on which the event holds, by their sample indices."""
-    other: Ints
+    other: Samples
     """Noises to replay on which it does not."""
 
     def changes(self, top: int, of_event: Votes, of_other: Votes) -> list[tuple[int, int]]:
@@ -50,10 +52,11 @@ def seen_and_unseen_rivals(top: int, selection: Ints, cached: Ints) -> tuple[lis
     return [int(b) for b in np.flatnonzero(seen)], unseen
 
 
-def first_of_both(event: NDArray[np.bool_], of_event: int, of_other: int) -> tuple[Ints, Ints]:
+def first_of_both(event: NDArray[np.bool_], of_event: int, of_other: int) -> tuple[Samples, Samples]:
     """The first noises on which an event holds, and the first on which it does not; all of a kind if there are fewer."""
     looked = 2 * (of_event + of_other)  # mostly enough, and far less than all of them
-    return first_places(event, of_event, looked), first_places(~event, of_other, looked)
+    event_places, other_places = first_places(event, of_event, looked), first_places(~event, of_other, looked)
+    return event_places.astype(np.uint32), other_places.astype(np.uint32)
 
 
 def all_noises(questions: tuple[Question, ...]) -> Ints:

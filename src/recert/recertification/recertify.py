@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
-from recert.certification import check_settings, family_members
+from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.planning import Objective, parse_plan
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
-from recert.recertification.run import replay, run
+from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
 from recert.sampling.network import Model
@@ -52,7 +52,7 @@ def recertify(
     - "paired": replay both kinds of noise and count gains, too; Fisher's combination.
     - "joint": as paired, with fixed numbers of replays and one bound over all counts; mostly larger.
     - "irs", the paper's: bound the disparity of the two models on cached noises and subtract it from the cached bound;
-      `recert.Irs(reuse_threshold=..., form=...)` has its knobs. One-sided, and the same for every input unless told.
+      `recert.Irs(reuse_threshold=..., form=...)` has its knobs. One-sided, and the same for every input unless given.
     - "scratch", Cohen's baseline: ignores the cache; `recert.Scratch(selection_samples=...)` says how many votes choose.
     - "scratch-cached", a baseline that is given the cached class and skips what the original abstained on.
 
@@ -61,7 +61,7 @@ def recertify(
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
     "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input
     gets more than half as many as the cache has votes. The default is "acr" for auto,
-    series, paired and joint. `certificate` is the cache's unless told: with "two-sided" the runner-up is bounded, too, where that
+    series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
@@ -74,7 +74,7 @@ def recertify(
     the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
 
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. The batch
-    size is the cache's unless told. The modified model must be fixed before: it must not have been tuned on the cached noise.
+    size is the cache's unless given. The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
@@ -98,6 +98,8 @@ def draw_votes(
     method: str | Strategy = "auto",
     plan: str | None = None,
     certificate: str | None = None,
+    family: str | int | None = None,
+    looks: int | None = None,
     execution: Execution | None = None,
 ) -> None:
     """Draw every vote that `recertify` with these arguments asks for, and bound nothing: a device need not wait for bounds.
@@ -106,13 +108,13 @@ def draw_votes(
     is claimed, so this is no look at the cache.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
-    error = float(usual_alpha(cache.manifest) if alpha is None else alpha)
+    claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
+    # The plan depends on the error of a claim, so that a family or planned looks must be named here too.
+    error = float(usual_alpha(cache.manifest) if alpha is None else alpha) / claims / planned_share(looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution)
     with _opened(model, inputs, cache, chosen, None) as source:
-        task = asked.task(source, cache, progress=chosen.progress)
-        check_passes(task, samples)
-        replay(task, None)
+        replay(asked.task(source, cache, progress=chosen.progress), None)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,10 @@ class _Asked:
         named = method_named(method)
         usual = manifest.certificate if manifest.certificate in named.certificates else named.certificates[0]
         certificate = certificate or usual
+        if certificate in CERTIFICATES and certificate not in named.certificates:
+            raise ValueError(
+                f"expected certificate={named.certificates[0]!r} with method={named.name!r}, which offers no other, got {certificate!r}"
+            )
         check_settings(samples, max(1, named.votes_to_choose()), alpha, certificate)
         return cls(samples, alpha, named, certificate, parse_plan(plan or named.usual_plan))
 
@@ -154,13 +160,3 @@ def _opened(
         model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, identity=identity,
         execution=execution.with_batch_size(m.batch_size),
     )  # fmt: skip
-
-
-def check_passes(task: Task, passes: int) -> None:
-    """ValueError if every input is to be given more passes than the method may replay."""
-    cached, largest = task.terms.samples, task.method.most_passes(task.terms.samples)
-    if task.objective is None and passes > largest:
-        raise ValueError(
-            f"expected at most {largest} samples for method {task.method.name!r} and a cache of {cached} votes per input, "
-            f"got {passes}; ask for fewer, or extend the cache by certifying with more"
-        )

@@ -36,10 +36,7 @@ def replay(task: Task, pool: Executor | None) -> Done:
 
     Which votes are asked for depends on selection votes and on flips of pilot inputs, never on a bound.
     """
-    if task.certificate not in task.method.certificates:
-        raise ValueError(
-            f"expected certificate='one-sided' with method={task.method.name!r}, as in the paper, got {task.certificate!r}"
-        )
+    check_passes(task, task.samples)
     classes, rows, cost_of_choice = choose_classes(task)
     budget = task.samples * len(task.positions)
     pilot = choose_pilot(task, rows) if has_plan(task) else rows
@@ -57,6 +54,16 @@ def replay(task: Task, pool: Executor | None) -> Done:
     outcome = np.full(len(task.positions), Outcome.NOT_CERTIFIED_BEFORE.value, dtype=object)
     outcome[[each.row for each in given if not each.passes]] = Outcome.LEFT_OUT_BY_PLAN.value
     return Done(classes, outcome, blocks, cost_of_choice)
+
+
+def check_passes(task: Task, passes: int) -> None:
+    """ValueError if every input is to be given more passes than the method may replay."""
+    cached, largest = task.terms.samples, task.method.most_passes(task.terms.samples)
+    if task.objective is None and passes > largest:
+        raise ValueError(
+            f"expected at most {largest} samples for method {task.method.name!r} and a cache of {cached} votes per input, "
+            f"got {passes}; ask for fewer, or extend the cache by certifying with more"
+        )
 
 
 def choose_classes(task: Task) -> tuple[Ints, Ints, list[Cost]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from recert.certificates import Outcome, claim_one_sided, claim_two_sided
 from recert.noise import Stream
+from recert.noise.keys import LARGEST_SAMPLE
 from recert.planning import RadiusPredictor, Selected
 from recert.planning.tables import fresh_votes_table
 from recert.recertification.method import Bounds, Counts, Method, Noises, Option, Terms
@@ -26,6 +27,7 @@ class ScratchCached(Method):
     largest_share: ClassVar[float] = np.inf
     baseline: ClassVar[bool] = True
     streams: ClassVar[frozenset[Stream]] = frozenset({Stream.FRESH})
+    reads_cached_votes: ClassVar[bool] = False
     stream: ClassVar[Stream] = Stream.FRESH
     """Noises on which the votes are drawn."""
 
@@ -52,6 +54,15 @@ class Scratch(ScratchCached):
     selection_samples: int = 100
 
     name: ClassVar[str] = "scratch"
+
+    def __post_init__(self) -> None:
+        if (
+            not isinstance(self.selection_samples, int | np.integer)
+            or not 1 <= self.selection_samples <= LARGEST_SAMPLE
+        ):
+            raise ValueError(
+                f"expected at least 1 selection sample, as a whole number, got {self.selection_samples!r}; a usual value is 100"
+            )
 
     def votes_to_choose(self) -> int:
         return int(self.selection_samples)

@@ -16,7 +16,7 @@ from recert.recertification.replays import EventCounts, ReplayMethod
 from recert.votes import Votes, count_votes, first_places
 
 Floats = NDArray[np.float64]
-_Asked = tuple[tuple[int, ...] | None, NDArray[np.bool_], int, int]
+_Wanted = tuple[tuple[int, ...] | None, NDArray[np.bool_], int, int]
 """A question to be: rivals, on which cached noises the event holds, on how many, and how many of these to replay."""
 
 
@@ -42,7 +42,7 @@ class Series(ReplayMethod):
         counts = count_votes(cached, terms.classes)
         rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
         of_class = selected.share(selected.top)
-        asked: list[_Asked] = [
+        asked: list[_Wanted] = [
             (None, cached == selected.top, int(counts[selected.top]), _replays(of_class, passes)),
             *(
                 ((b,), cached != b, len(cached) - int(counts[b]), _replays(1 - selected.share(b), passes))
@@ -88,13 +88,13 @@ def _replays(share: float, passes: int) -> int:
     return max(1, int(np.floor(share * passes)))
 
 
-def _questions(asked: list[_Asked], passes: int) -> tuple[Question, ...] | None:
+def _questions(asked: list[_Wanted], passes: int) -> tuple[Question, ...] | None:
     """None if any has too few noises."""
     if any(votes < replays for _, _, votes, replays in asked):
         return None
-    none = np.zeros(0, dtype=np.int64)
+    none = np.zeros(0, dtype=np.uint32)
     return tuple(
-        Question(rivals, votes, first_places(event, replays, 2 * passes), none) for rivals, event, votes, replays in asked
+        Question(rivals, votes, first_places(event, replays, 2 * passes).astype(np.uint32), none) for rivals, event, votes, replays in asked
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 def usual_alpha(manifest: Manifest) -> float:
-    """The total error unless told: twice what the cache was made with, as in the paper."""
+    """The total error unless given: twice what the cache was made with, as in the paper."""
     return 2 * manifest.alpha * manifest.family
 
 
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """By what one look at a cache is told from another: settings of the claim, but the budget."""
+        """By what one look at a cache differs from another: settings of the claim, but the budget."""
         return {
             "method": self.method.name,
             "certificate": self.certificate,
@@ -69,9 +69,8 @@ class Task:
     def options(self) -> tuple[Option, ...]:
         """What the plan chooses from; of several, only those whose noises the source has votes on."""
         options = self.method.options(self.certificate)
-        if len(options) == 1:
-            return options
-        return tuple(option for option in options if option.method.streams <= self.source.streams)
+        possible = tuple(option for option in options if option.method.streams <= self.source.streams)
+        return possible or options  # if none is possible, the source says what it lacks
 
     @cached_property
     def selection(self) -> Selection:

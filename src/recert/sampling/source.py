@@ -16,6 +16,9 @@ from recert.sampling.stored import StoredVotes
 from recert.sampling.work import ProgressCallback, VoteSource, Work
 from recert.votes import Votes, count_votes
 
+VOTE_SOURCE = ("classes", "identity", "digests", "input_shape", "streams", "noise", "seed", "numerics", "draw")
+"""What a `VoteSource` must have."""
+
 
 def open_source(
     model: Model | VoteSource,
@@ -37,6 +40,11 @@ def open_source(
     if isinstance(model, VoteSource):
         _check_source(model, inputs, noise, seed)
         return model
+    if hasattr(model, "draw") and not callable(model):
+        lacking = [name for name in VOTE_SOURCE if not hasattr(model, name)]
+        raise ValueError(
+            f"expected a source of votes (VoteSource), got {type(model).__name__} without {', '.join(lacking)}"
+        )
     if not callable(model):
         raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
     return Sampler(
