@@ -205,6 +205,15 @@ def test_bad_knobs_of_irs_say_what_was_expected(knobs: dict[str, Any], message: 
         recert.Irs(**knobs)
 
 
+def test_an_alpha_that_leaves_nothing_for_the_disparity_is_refused_before_any_vote_is_drawn() -> None:
+    zeros = np.zeros((3, 10_000))
+    cache = recert.certify(stored(zeros, classes=2), None, noise=NOISE, samples=8_500, certificate="one-sided")
+    source = CountingVotes(stored(zeros, classes=2))
+    with pytest.raises(ValueError, match=r"expected alpha above 0\.001"):
+        recert.recertify(source, None, cache, samples=100, alpha=0.001, method="irs")
+    assert source.drawn == []
+
+
 def test_too_few_samples_are_refused_before_any_is_drawn() -> None:
     def never(batch: object) -> object:
         raise AssertionError("the model was called")
