@@ -6,7 +6,8 @@ class rare without making a rival frequent.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, gamma, norm
 
 import recert
-from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes
+from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes, bounds
 from recert.cache import looks as looks_of_caches
 from recert.certificates import claim_two_sided
 from recert.errors import ContextMismatch
 from recert.noise import Stream
 from recert.recertification.auto import Auto
+from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
-from recert.recertification.method import Option
+from recert.recertification.method import Counts, Option, Terms
 from recert.recertification.paired import Paired
+from recert.recertification.replays import EventCounts
 from recert.recertification.series import FewFlips, Series
 from recert.sampling import VoteChunk, Work
 from tests.halfspaces import HalfSpace
@@ -264,6 +267,29 @@ def test_an_input_without_a_majority_is_bounded_on_both_sides_unasked(method: st
     assert (result.runner_up_upper >= cp_upper(110, SAMPLES, half)).all()
 
 
+@dataclass(frozen=True)
+class VotesAsBounds(Series):
+    """Stands in for a bound: the number of votes, as a part of a million, whatever the rest is."""
+
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> NDArray[np.float64]:
+        return np.asarray(of.votes, dtype=float) / 1e6
+
+
+def test_a_rivals_bound_is_rounded_up_and_is_that_of_the_most_probable() -> None:
+    """Turned round, of several lower bounds the smallest counts. In exact arithmetic it is never below what the bound leaves."""
+    rng = np.random.default_rng(0)
+    votes = [rng.integers(1, 500_000, 1 + rng.integers(1, 5)).tolist() for _ in range(100)]  # the class, and its rivals
+    counts = [Counts(0, 0, arguments=tuple((k, 0, 0, 0, 0) for k in each)) for each in votes]
+    terms = Terms(SAMPLES, SELECTION, 3, Gaussian(SIGMA), ALPHA, CACHE_ALPHA)
+    alone, both = (VotesAsBounds().bound(counts, replace(terms, sides=sides)) for sides in (1, 2))
+    assert alone.runner_up_upper is None
+    assert both.runner_up_upper is not None
+    assert alone.top_lower.tolist() == both.top_lower.tolist() == [each[0] / 1e6 for each in votes]
+    for each, upper in zip(votes, both.runner_up_upper.tolist(), strict=True):
+        exact = 1 - Fraction(min(each[1:]) / 1e6)
+        assert exact <= Fraction(upper) < exact + Fraction(1e-15)
+
+
 class TestIrs:
     """The paper's method. Its alphas are unequal here, so that each is seen where it belongs."""
 
@@ -278,6 +304,16 @@ class TestIrs:
         """The cached bound at the cache's alpha, less the disparity at what is left of alpha."""
         disparity = cp_upper(result.lost, result.replayed, ALPHA - CACHE_ALPHA)
         return cp_lower(FIRST[:3], SAMPLES, CACHE_ALPHA) - disparity
+
+    def test_a_difference_is_rounded_down(self) -> None:
+        """In exact arithmetic the bound is never above the cached bound less that of the disparity."""
+        terms = Terms(SAMPLES, SELECTION, 3, Gaussian(SIGMA), ALPHA, CACHE_ALPHA)
+        pairs = [(votes, lost) for votes in range(340, 400, 5) for lost in range(10)]
+        found = Irs().bound([Counts(k, SAMPLES, replayed=BUDGET, lost=lost) for k, lost in pairs], terms).top_lower
+        for (votes, lost), lower in zip(pairs, found.tolist(), strict=True):
+            cached = bounds.clopper_pearson_lower(votes, SAMPLES, CACHE_ALPHA)
+            exact = Fraction(cached) - Fraction(bounds.clopper_pearson_upper(lost, BUDGET, ALPHA - CACHE_ALPHA))
+            assert exact - Fraction(1e-15) < Fraction(lower) <= exact
 
     def test_a_transfer_spends_what_the_cache_has_left(self) -> None:
         result = self.result(reuse_threshold=1.0)

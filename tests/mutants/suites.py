@@ -101,6 +101,7 @@ SUITES = (
             "tests/test_guarantee.py",
             "tests/noise/test_gaussian.py",
             "tests/noise/test_families.py",
+            "tests/noise/test_stream.py::test_bad_sigma",
             "tests/test_results.py",
             "tests/test_sampling.py",
             "tests/cache/test_cache.py",
