@@ -199,6 +199,15 @@ def test_a_two_sided_replay_spends_half_of_alpha_on_the_class(method: str, lost:
     assert exact - NEARLY < result.top_lower[0] <= exact + 1e-12
 
 
+@pytest.mark.parametrize("method", OF_REPLAYS)
+def test_a_class_that_always_wins_has_the_whole_alpha_though_both_sides_are_asked_for(method: str) -> None:
+    """The rival has what the class leaves, so that nothing need be spent on it. The plan finds so beforehand."""
+    result = recertify(stored(ALWAYS), certify(stored(ALWAYS), "two-sided"), method=method)
+    exact = OF_REPLAYS[method](ALPHA) ** (1 / replays_of_class(result))
+    assert exact - NEARLY < result.top_lower[0] <= exact + 1e-12
+    assert result.runner_up_upper[0] == 1 - result.top_lower[0]
+
+
 SELDOM = np.where(np.arange(SAMPLES) % 5 < 3, -1, 0)
 """Class 0 on two noises of five, and nobody on the others: a rival is never voted for."""
 
@@ -523,6 +532,15 @@ class TestRivals:
         exact = cp_upper(0, 97, OF_REPLAYS[method](ALPHA / 2))
         assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
 
+    @pytest.mark.parametrize("method", OF_REPLAYS)
+    def test_all_seen(self, method: str) -> None:
+        """Then none is left to share a bound, and nothing is lost to those that are not there."""
+        votes = stored(SELDOM, shuffled(SELECTION - 2, 1, 1, 0))
+        result = recertify(votes, certify(votes), method=method)
+        shunned = BUDGET if method == "paired" else 97  # of 51 parts 49.5, rounded down
+        exact = 1 - OF_REPLAYS[method](ALPHA / 2) ** (1 / shunned)
+        assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
+
     @pytest.mark.parametrize("taken", [(0, 0), (2, 5), (5, 2), (5, 5)])
     @pytest.mark.parametrize("method", ["series", "joint"])
     def test_not_seen(self, method: str, taken: tuple[int, int]) -> None:
@@ -626,6 +644,44 @@ class TestLooks:
         assert recertify(stored(self.SAME, fresh=self.SAME), cache, method="scratch").settings.looks == ()
         with pytest.raises(ContextMismatch):
             certify(self.VOTES, samples=300, store=tmp_path)
+
+    def test_what_is_asked_tells_looks_apart(self) -> None:
+        """Whatever changes a claim makes another look, and is refused where looks were planned."""
+        cache = certify(self.VOTES)
+        given: dict[str, Any] = {"method": "series"}
+        others = [
+            {"method": "joint"},
+            {"certificate": "one-sided"},
+            {"plan": "acr"},
+            {"alpha": ALPHA / 2},
+            {"family": 7},
+        ]
+        for count, other in enumerate([{}, *others], 1):
+            together = recertify(self.VOTES, cache, **{**given, **other}).settings.together
+            assert together is not None
+            assert together.looks == count
+        recertify(self.VOTES, cache, looks=2, **given)
+        for other in others:
+            with pytest.raises(
+                ValueError, match=f"got another .*{'alpha' if 'family' in other else next(iter(other))}: "
+            ):
+                recertify(self.VOTES, cache, looks=2, **{**given, **other})
+
+    def test_forms_of_irs_are_not_planned_together(self) -> None:
+        votes, cache = stored(self.SAME, fresh=self.SAME), certify(self.VOTES, "one-sided")
+        recertify(votes, cache, method="irs", looks=2)
+        recertify(votes, cache, method="irs", looks=2, samples=2 * BUDGET)
+        with pytest.raises(ValueError, match="another form: paper then, exact now"):
+            recertify(votes, cache, method=Irs(form="exact"), looks=2, samples=2 * BUDGET)
+
+    def test_a_cached_bound_at_another_alpha_is_another_look(self, tmp_path: Path) -> None:
+        """The cache's alpha is part of what irs claims, also where what is proved is the same."""
+        votes, found = stored(self.SAME, fresh=self.SAME), []
+        for alpha in (CACHE_ALPHA, CACHE_ALPHA, CACHE_ALPHA / 2):
+            cache = certify(self.VOTES, "one-sided", alpha=alpha, store=tmp_path)
+            found.append(recertify(votes, cache, method=Irs(form="exact")).settings)
+        assert [settings.together and settings.together.looks for settings in found] == [1, 1, 2]
+        assert {settings.error for settings in found} == {ALPHA}
 
     def test_the_guarantee_counts_them(self) -> None:
         settings = certify(self.VOTES).certificates.settings
