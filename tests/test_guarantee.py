@@ -29,6 +29,7 @@ from recert.recertification.method import Counts, Option, Terms
 from recert.recertification.paired import Paired
 from recert.recertification.replays import EventCounts
 from recert.recertification.series import FewFlips, Series
+from recert.recertification.task import Task
 from recert.sampling import VoteChunk, Work
 from tests.halfspaces import HalfSpace
 
@@ -583,6 +584,25 @@ def test_a_one_sided_replay_costs_what_was_asked(method: str, selected: int) -> 
     result = recertify(votes, certify(votes, "one-sided"), method=method)
     assert result.replayed.tolist() == result.forward_passes.tolist() == [BUDGET]
     assert 0 < replays_of_class(result) <= BUDGET
+
+
+def test_series_replays_nothing_but_votes_for_the_class() -> None:
+    """On the first noise the original does not vote for it. That the modified model does is not even drawn."""
+    original = ALWAYS.copy()
+    original[0] = 1
+    result = recertify(stored(ALWAYS), certify(stored(original), "one-sided"), method="series")
+    assert result.replayed.tolist() == result.forward_passes.tolist() == result.kept.tolist() == [BUDGET]
+    assert (result.lost.tolist(), result.gained.tolist()) == ([0], [0])
+
+
+@pytest.mark.parametrize("fresh", [None, ALWAYS])
+def test_a_choice_is_among_methods_that_the_source_has_votes_for(fresh: Votes | None) -> None:
+    source = stored(ALWAYS, fresh=fresh)
+    task = Task.of(
+        source, certify(source), Auto(), samples=BUDGET, alpha=ALPHA, certificate="one-sided", objective=None
+    )
+    methods = ["series", "few-flips", "joint", *([] if fresh is None else ["scratch-cached"])]
+    assert [option.method.name for option in task.options] == methods
 
 
 class Recording(StoredVotes):
