@@ -595,14 +595,15 @@ def test_series_replays_nothing_but_votes_for_the_class() -> None:
     assert (result.lost.tolist(), result.gained.tolist()) == ([0], [0])
 
 
-@pytest.mark.parametrize("fresh", [None, ALWAYS])
-def test_a_choice_is_among_methods_that_the_source_has_votes_for(fresh: Votes | None) -> None:
-    source = stored(ALWAYS, fresh=fresh)
-    task = Task.of(
-        source, certify(source), Auto(), samples=BUDGET, alpha=ALPHA, certificate="one-sided", objective=None
-    )
-    methods = ["series", "few-flips", "joint", *([] if fresh is None else ["scratch-cached"])]
-    assert [option.method.name for option in task.options] == methods
+@pytest.mark.parametrize(
+    ("streams", "more"), [(set(Stream), ["scratch-cached"]), ({Stream.SELECTION, Stream.ESTIMATION}, []), ({Stream.ESTIMATION}, [])]
+)  # fmt: skip
+def test_a_choice_is_among_methods_that_the_source_has_votes_for(streams: set[Stream], more: list[str]) -> None:
+    source = stored(ALWAYS, fresh=ALWAYS)
+    cache = certify(source)
+    source.streams = frozenset(streams)
+    task = Task.of(source, cache, Auto(), samples=BUDGET, alpha=ALPHA, certificate="one-sided", objective=None)
+    assert [option.method.name for option in task.options] == ["series", "few-flips", "joint", *more]
 
 
 class Recording(StoredVotes):
