@@ -6,7 +6,8 @@ class rare without making a rival frequent.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import beta, gamma, norm
 
 import recert
-from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes
+from recert import Cache, Certificates, Gaussian, Outcome, StoredVotes, bounds
 from recert.cache import looks as looks_of_caches
 from recert.certificates import claim_two_sided
 from recert.errors import ContextMismatch
 from recert.noise import Stream
 from recert.recertification.auto import Auto
+from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
-from recert.recertification.method import Option
+from recert.recertification.method import Counts, Option, Terms
 from recert.recertification.paired import Paired
+from recert.recertification.replays import EventCounts
 from recert.recertification.series import FewFlips, Series
+from recert.recertification.task import Task
 from recert.sampling import VoteChunk, Work
 from tests.halfspaces import HalfSpace
 
@@ -196,6 +200,15 @@ def test_a_two_sided_replay_spends_half_of_alpha_on_the_class(method: str, lost:
     assert exact - NEARLY < result.top_lower[0] <= exact + 1e-12
 
 
+@pytest.mark.parametrize("method", OF_REPLAYS)
+def test_a_class_that_always_wins_has_the_whole_alpha_though_both_sides_are_asked_for(method: str) -> None:
+    """The rival has what the class leaves, so that nothing need be spent on it. The plan finds so beforehand."""
+    result = recertify(stored(ALWAYS), certify(stored(ALWAYS), "two-sided"), method=method)
+    exact = OF_REPLAYS[method](ALPHA) ** (1 / replays_of_class(result))
+    assert exact - NEARLY < result.top_lower[0] <= exact + 1e-12
+    assert result.runner_up_upper[0] == 1 - result.top_lower[0]
+
+
 SELDOM = np.where(np.arange(SAMPLES) % 5 < 3, -1, 0)
 """Class 0 on two noises of five, and nobody on the others: a rival is never voted for."""
 
@@ -264,6 +277,29 @@ def test_an_input_without_a_majority_is_bounded_on_both_sides_unasked(method: st
     assert (result.runner_up_upper >= cp_upper(110, SAMPLES, half)).all()
 
 
+@dataclass(frozen=True)
+class VotesAsBounds(Series):
+    """Stands in for a bound: the number of votes, as a part of a million, whatever the rest is."""
+
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> NDArray[np.float64]:
+        return np.asarray(of.votes, dtype=float) / 1e6
+
+
+def test_a_rivals_bound_is_rounded_up_and_is_that_of_the_most_probable() -> None:
+    """Turned round, of several lower bounds the smallest counts. In exact arithmetic it is never below what the bound leaves."""
+    rng = np.random.default_rng(0)
+    votes = [rng.integers(1, 500_000, 1 + rng.integers(1, 5)).tolist() for _ in range(100)]  # the class, and its rivals
+    counts = [Counts(0, 0, arguments=tuple((k, 0, 0, 0, 0) for k in each)) for each in votes]
+    terms = Terms(SAMPLES, SELECTION, 3, Gaussian(SIGMA), ALPHA, CACHE_ALPHA)
+    alone, both = (VotesAsBounds().bound(counts, replace(terms, sides=sides)) for sides in (1, 2))
+    assert alone.runner_up_upper is None
+    assert both.runner_up_upper is not None
+    assert alone.top_lower.tolist() == both.top_lower.tolist() == [each[0] / 1e6 for each in votes]
+    for each, upper in zip(votes, both.runner_up_upper.tolist(), strict=True):
+        exact = 1 - Fraction(min(each[1:]) / 1e6)
+        assert exact <= Fraction(upper) < exact + Fraction(1e-15)
+
+
 class TestIrs:
     """The paper's method. Its alphas are unequal here, so that each is seen where it belongs."""
 
@@ -278,6 +314,16 @@ class TestIrs:
         """The cached bound at the cache's alpha, less the disparity at what is left of alpha."""
         disparity = cp_upper(result.lost, result.replayed, ALPHA - CACHE_ALPHA)
         return cp_lower(FIRST[:3], SAMPLES, CACHE_ALPHA) - disparity
+
+    def test_a_difference_is_rounded_down(self) -> None:
+        """In exact arithmetic the bound is never above the cached bound less that of the disparity."""
+        terms = Terms(SAMPLES, SELECTION, 3, Gaussian(SIGMA), ALPHA, CACHE_ALPHA)
+        pairs = [(votes, lost) for votes in range(340, 400, 5) for lost in range(10)]
+        found = Irs().bound([Counts(k, SAMPLES, replayed=BUDGET, lost=lost) for k, lost in pairs], terms).top_lower
+        for (votes, lost), lower in zip(pairs, found.tolist(), strict=True):
+            cached = bounds.clopper_pearson_lower(votes, SAMPLES, CACHE_ALPHA)
+            exact = Fraction(cached) - Fraction(bounds.clopper_pearson_upper(lost, BUDGET, ALPHA - CACHE_ALPHA))
+            assert exact - Fraction(1e-15) < Fraction(lower) <= exact
 
     def test_a_transfer_spends_what_the_cache_has_left(self) -> None:
         result = self.result(reuse_threshold=1.0)
@@ -487,6 +533,15 @@ class TestRivals:
         exact = cp_upper(0, 97, OF_REPLAYS[method](ALPHA / 2))
         assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
 
+    @pytest.mark.parametrize("method", OF_REPLAYS)
+    def test_all_seen(self, method: str) -> None:
+        """Then none is left to share a bound, and nothing is lost to those that are not there."""
+        votes = stored(SELDOM, shuffled(SELECTION - 2, 1, 1, 0))
+        result = recertify(votes, certify(votes), method=method)
+        shunned = BUDGET if method == "paired" else 97  # of 51 parts 49.5, rounded down
+        exact = 1 - OF_REPLAYS[method](ALPHA / 2) ** (1 / shunned)
+        assert exact - 1e-12 <= result.runner_up_upper[0] < exact + NEARLY
+
     @pytest.mark.parametrize("taken", [(0, 0), (2, 5), (5, 2), (5, 5)])
     @pytest.mark.parametrize("method", ["series", "joint"])
     def test_not_seen(self, method: str, taken: tuple[int, int]) -> None:
@@ -529,6 +584,26 @@ def test_a_one_sided_replay_costs_what_was_asked(method: str, selected: int) -> 
     result = recertify(votes, certify(votes, "one-sided"), method=method)
     assert result.replayed.tolist() == result.forward_passes.tolist() == [BUDGET]
     assert 0 < replays_of_class(result) <= BUDGET
+
+
+def test_series_replays_nothing_but_votes_for_the_class() -> None:
+    """On the first noise the original does not vote for it. That the modified model does is not even drawn."""
+    original = ALWAYS.copy()
+    original[0] = 1
+    result = recertify(stored(ALWAYS), certify(stored(original), "one-sided"), method="series")
+    assert result.replayed.tolist() == result.forward_passes.tolist() == result.kept.tolist() == [BUDGET]
+    assert (result.lost.tolist(), result.gained.tolist()) == ([0], [0])
+
+
+@pytest.mark.parametrize(
+    ("streams", "more"), [(set(Stream), ["scratch-cached"]), ({Stream.SELECTION, Stream.ESTIMATION}, []), ({Stream.ESTIMATION}, [])]
+)  # fmt: skip
+def test_a_choice_is_among_methods_that_the_source_has_votes_for(streams: set[Stream], more: list[str]) -> None:
+    source = stored(ALWAYS, fresh=ALWAYS)
+    cache = certify(source)
+    source.streams = frozenset(streams)
+    task = Task.of(source, cache, Auto(), samples=BUDGET, alpha=ALPHA, certificate="one-sided", objective=None)
+    assert [option.method.name for option in task.options] == ["series", "few-flips", "joint", *more]
 
 
 class Recording(StoredVotes):
@@ -590,6 +665,44 @@ class TestLooks:
         assert recertify(stored(self.SAME, fresh=self.SAME), cache, method="scratch").settings.looks == ()
         with pytest.raises(ContextMismatch):
             certify(self.VOTES, samples=300, store=tmp_path)
+
+    def test_what_is_asked_tells_looks_apart(self) -> None:
+        """Whatever changes a claim makes another look, and is refused where looks were planned."""
+        cache = certify(self.VOTES)
+        given: dict[str, Any] = {"method": "series"}
+        others = [
+            {"method": "joint"},
+            {"certificate": "one-sided"},
+            {"plan": "acr"},
+            {"alpha": ALPHA / 2},
+            {"family": 7},
+        ]
+        for count, other in enumerate([{}, *others], 1):
+            together = recertify(self.VOTES, cache, **{**given, **other}).settings.together
+            assert together is not None
+            assert together.looks == count
+        recertify(self.VOTES, cache, looks=2, **given)
+        for other in others:
+            with pytest.raises(
+                ValueError, match=f"got another .*{'alpha' if 'family' in other else next(iter(other))}: "
+            ):
+                recertify(self.VOTES, cache, looks=2, **{**given, **other})
+
+    def test_forms_of_irs_are_not_planned_together(self) -> None:
+        votes, cache = stored(self.SAME, fresh=self.SAME), certify(self.VOTES, "one-sided")
+        recertify(votes, cache, method="irs", looks=2)
+        recertify(votes, cache, method="irs", looks=2, samples=2 * BUDGET)
+        with pytest.raises(ValueError, match="another form: paper then, exact now"):
+            recertify(votes, cache, method=Irs(form="exact"), looks=2, samples=2 * BUDGET)
+
+    def test_a_cached_bound_at_another_alpha_is_another_look(self, tmp_path: Path) -> None:
+        """The cache's alpha is part of what irs claims, also where what is proved is the same."""
+        votes, found = stored(self.SAME, fresh=self.SAME), []
+        for alpha in (CACHE_ALPHA, CACHE_ALPHA, CACHE_ALPHA / 2):
+            cache = certify(self.VOTES, "one-sided", alpha=alpha, store=tmp_path)
+            found.append(recertify(votes, cache, method=Irs(form="exact")).settings)
+        assert [settings.together and settings.together.looks for settings in found] == [1, 1, 2]
+        assert {settings.error for settings in found} == {ALPHA}
 
     def test_the_guarantee_counts_them(self) -> None:
         settings = certify(self.VOTES).certificates.settings

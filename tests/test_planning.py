@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 import recert
 from recert import Gaussian, StoredVotes, bounds
 from recert.planning import Beliefs, Objective, Selection, allocate, parse_plan, plan_budget
 from recert.planning.tables import Circumstances
 from recert.recertification import run
+from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
-from recert.recertification.method import Bounds, Option
+from recert.recertification.method import Bounds, Method, Option, Terms
 from recert.recertification.paired import Paired, split_table
+from recert.recertification.scratch import ScratchCached
 from recert.recertification.series import FewFlips, Series, bound_table
 from recert.votes import SelectionCounts
 
@@ -56,6 +58,61 @@ def test_predictions_are_near_the_bounds_they_predict(p: float, m: int) -> None:
     lost = m * flips * (1 - p)
     around = bounds.series_lower(round(p * n), n, m - np.array([np.floor(lost), np.ceil(lost)]), m, 0.002)
     assert around.min() - 0.003 <= predicted <= around.max() + 0.003
+
+
+class Expected:
+    """Bounds of every method at the counts that are expected, on `M` noises of a cache with `N` votes."""
+
+    N, M, ALPHA, CACHE_ALPHA, FLIPS = 10_000, 1_000, 0.004, 0.001, 0.05
+
+    def radius(self, method: Method, sides: int, p: float, q: float) -> float:
+        if sides == 1:
+            return float(0.5 * norm.ppf(self.lower(method.name, p, self.M, self.ALPHA, [0.0, 0.1, 0.25, 0.5])))
+        # Series replays noises of one kind only, as many as there are among the first M; others replay all of these.
+        m = (self.M * p, self.M * (1 - q)) if isinstance(method, Series) else (self.M, self.M)
+        top, rival = (
+            norm.ppf(self.lower(method.name, event, of, self.ALPHA / 2, [1 - event]))
+            for event, of in zip((p, 1 - q), m, strict=True)
+        )
+        return float(0.25 * (top + max(top, rival)))
+
+    def lower(self, method: str, p: float, m: float, alpha: float, shares: list[float]) -> float:
+        """On an event of probability p. `shares`: of m replays, how many may be where it does not hold; the best is taken."""
+        k, n = round(p * self.N), self.N
+        lost = m * self.FLIPS * (1 - p)
+        fresh = np.floor(p * m)
+        if method == "series":
+            return float(bounds.series_lower(k, n, round(m - lost), round(m), alpha))
+        if method == "few-flips":
+            return float(bounds.few_flips_lower(k, n, round(m - 2 * lost), round(m), alpha))
+        cached = beta.ppf(self.CACHE_ALPHA, k, n - k + 1)
+        if method == "irs" and cached < 0.99:
+            return float(cached - beta.isf(alpha - self.CACHE_ALPHA, 2 * lost * p + 1, m - 2 * lost * p))
+        if method in ("irs", "scratch-cached"):
+            return float(beta.ppf(alpha, fresh, m - fresh + 1))
+        lower = {"joint": bounds.joint_lower, "paired": bounds.paired_lower}[method]
+        return max(
+            float(
+                lower(k, n, round(lost * (1 - s)), round(m - s * m), round(s * m * self.FLIPS * p), round(s * m), alpha)
+            )
+            for s in shares
+        )
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize(
+    "method", [Series(), FewFlips(), Joint(), Paired(), Irs(), ScratchCached()], ids=lambda m: m.name
+)
+def test_a_plan_expects_the_radius_of_the_bounds_at_the_expected_counts(method: Method, sides: int) -> None:
+    """Close enough to choose by: tables are read between their lines."""
+    if sides == 2 and method.name == "irs":
+        return
+    expected = Expected()
+    terms = Terms(expected.N, 500, 10, NOISE, expected.ALPHA, expected.CACHE_ALPHA, sides, expected.FLIPS)
+    predict = method.expected_radius(terms, expected.N // 2)
+    for p, q in ((0.8, 0.1), (0.9, 0.05), (0.95, 0.04), (0.998, 0.001)):
+        found = float(predict(np.array(p), np.array(q), np.array(float(expected.M))))
+        assert found == pytest.approx(expected.radius(method, sides, p, q), rel=0.02)
 
 
 def test_the_paired_split_goes_to_gains_only_when_there_are_flips() -> None:

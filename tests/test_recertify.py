@@ -12,7 +12,10 @@ from scipy.stats import beta, gamma, norm
 
 import recert
 from recert import Gaussian, Outcome, StoredVotes
+from recert.caching import CachingSource
 from recert.errors import UnusableModel
+from recert.recertification import registry, run
+from recert.recertification.series import Series
 from recert.sampling import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
@@ -205,6 +208,15 @@ def test_bad_knobs_of_irs_say_what_was_expected(knobs: dict[str, Any], message: 
         recert.Irs(**knobs)
 
 
+def test_an_alpha_that_leaves_nothing_for_the_disparity_is_refused_before_any_vote_is_drawn() -> None:
+    zeros = np.zeros((3, 10_000))
+    cache = recert.certify(stored(zeros, classes=2), None, noise=NOISE, samples=8_500, certificate="one-sided")
+    source = CountingVotes(stored(zeros, classes=2))
+    with pytest.raises(ValueError, match=r"expected alpha above 0\.001"):
+        recert.recertify(source, None, cache, samples=100, alpha=0.001, method="irs")
+    assert source.drawn == []
+
+
 def test_too_few_samples_are_refused_before_any_is_drawn() -> None:
     def never(batch: object) -> object:
         raise AssertionError("the model was called")
@@ -356,6 +368,42 @@ def test_all_options_share_a_draw(
     assert max(in_blocks.drawn) == 10
     assert sum(in_blocks.drawn) == sum(source.drawn)
     assert again.radius.tolist() == result.radius.tolist()
+
+
+@pytest.mark.parametrize("alpha", [None, 0.2])
+def test_votes_are_drawn_first_and_bounded_later(
+    votes: dict[str, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alpha: float | None
+) -> None:
+    """All that re-certifying asks for, and nothing else: with the same arguments it draws no vote more."""
+    some = {name: v[::4] for name, v in votes.items()}
+    cache = recert.certify(stored(some["base"]), None, noise=NOISE, samples=8_500, store=tmp_path)
+    alone = recert.recertify(stored(some["mild"]), None, cache, samples=100, alpha=alpha)
+    for where in (cache, tmp_path):
+        inner = CountingVotes(stored(some["mild"]))
+        source = CachingSource(inner)
+        with monkeypatch.context() as patch:
+            patch.setattr(run, "certificates", None)
+            recert.draw_votes(source, None, where, samples=100, alpha=alpha)
+        assert source.forward_passes == alone.forward_passes.sum() > 0
+        times = len(inner.drawn)
+        later = recert.recertify(source, None, cache, samples=100, alpha=alpha)
+        assert len(inner.drawn) == times
+        assert later.radius.tolist() == alone.radius.tolist()
+    with pytest.raises(ValueError, match="at most 4250 samples"):
+        recert.draw_votes(source, None, cache, samples=5_000, method="series", plan="uniform")
+
+
+def test_names_of_methods_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+
+    def named(text: str) -> Series:
+        return type("Named", (Series,), {"name": text})()
+
+    registry.register_method(named("series-2"))
+    assert registry.method_named("series-2").name == "series-2"
+    for name, message in (("series-2", "which is taken"), ("Big Series", "small letters"), ("-", "small letters")):
+        with pytest.raises(ValueError, match=message):
+            registry.register_method(named(name))
 
 
 def test_real_votes(real_votes: dict[str, np.ndarray]) -> None:

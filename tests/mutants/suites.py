@@ -96,10 +96,12 @@ SUITES = (
     Suite("bounds", ("bounds/",), ("src/recert/bounds/", "tests/bounds/"), compiled=False),
     Suite(
         "certificates",
-        ("certificates/", "radius.py", "certification.py"),
+        ("certificates/", "noise/gaussian.py", "noise/registry.py", "certification.py"),
         (
             "tests/test_guarantee.py",
-            "tests/test_radius.py",
+            "tests/noise/test_gaussian.py",
+            "tests/noise/test_families.py",
+            "tests/noise/test_stream.py::test_bad_sigma",
             "tests/test_results.py",
             "tests/test_sampling.py",
             "tests/cache/test_cache.py",
@@ -107,7 +109,7 @@ SUITES = (
             "tests/test_looks_counted.py",
             "tests/test_recertify.py",
             "tests/test_settings.py",
-            "src/recert/radius.py",
+            "src/recert/noise/",
             "src/recert/certificates/",
             "tests/test_coverage.py::test_certify[",
             "tests/test_coverage.py::test_two_sided_bounds_hold_jointly_without_a_majority",

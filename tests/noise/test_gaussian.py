@@ -50,3 +50,12 @@ def test_two_sided_with_the_trivial_rival_is_one_sided() -> None:
     assert Gaussian(0.5).radius(p, 1 - p).tolist() == Gaussian(0.5).radius(p).tolist()
     nearly = np.nextafter(1 - p, 0)  # another formula, since the class leaves a little more
     assert Gaussian(0.5).radius(p, nearly) == pytest.approx(Gaussian(0.5).radius(p), rel=1e-12)
+
+
+def test_the_smallest_and_the_largest_scale() -> None:
+    """float32 holds both of them, and beyond it nothing is accepted."""
+    for sigma in (1e-30, 1e30, 1):
+        assert Gaussian(sigma).scale == pytest.approx(sigma, rel=1e-7)
+    for sigma in (np.nextafter(1e-30, 0), np.nextafter(1e30, np.inf)):
+        with pytest.raises(ValueError, match="from 1e-30 to 1e30"):
+            Gaussian(float(sigma))
