@@ -80,6 +80,12 @@ class TestMethods:
         with pytest.raises(ValueError, match="at least 1 selection sample, as a whole number"):
             recert.Scratch(selection_samples=wrong)
 
+    @pytest.mark.parametrize("most", [1, 2**32 - 1, np.int64(7)])
+    def test_any_number_of_votes_may_choose(self, most: int) -> None:
+        assert recert.Scratch(most).votes_to_choose() == most
+        with pytest.raises(ValueError, match="at least 1 selection sample"):
+            recert.Scratch(2**32)
+
     def test_a_class_is_no_method(self) -> None:
         with pytest.raises(ValueError, match=r"got the class Irs; write Irs\(\)"):
             recert.recertify(stored(), None, cache(), samples=50, method=recert.Irs)  # type: ignore[arg-type]
@@ -176,6 +182,13 @@ def test_drawing_for_a_family_draws_what_the_family_asks_for(tmp_path: Path) -> 
         drawn = caching.forward_passes
         recert.recertify(caching, None, kept, samples=60, **options)
         assert drawn == caching.forward_passes > 0
+
+
+def test_drawing_for_a_family_of_a_model_counts_its_inputs() -> None:
+    kept = recert.certify(network(), X, noise=Gaussian(0.5), samples=400, selection_samples=50)
+    with pytest.raises(ValueError, match="a family of at least 4"):
+        recert.draw_votes(network(), X, kept, samples=50, family=3)
+    recert.draw_votes(network(), X, kept, samples=50, family="bonferroni")
 
 
 def test_select_takes_a_number_of_claims() -> None:

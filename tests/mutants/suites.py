@@ -124,6 +124,7 @@ SUITES = (
         "recertification",
         ("recertification/",),
         (
+            "tests/test_misuse.py",
             "tests/test_guarantee.py",
             "tests/test_recertify.py",
             "tests/test_planning.py",
