@@ -10,12 +10,20 @@ import torch
 
 import recert
 from recert import Execution, Gaussian, StoredVotes
+from recert.cache import looks
 from recert.noise import Stream
 from recert.recertification.series import Series
 from tests.noise.laplace import TestLaplace
 
 X = np.random.default_rng(0).random((4, 3), dtype=np.float32)
 VOTES = np.zeros((4, 400), int)
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at caches in memory are counted as long as the process lives."""
+    monkeypatch.setattr(looks, "_of_this_process", {})
+    monkeypatch.setattr(looks, "_sizes_of_this_process", {})
 
 
 def network() -> torch.nn.Module:
@@ -69,11 +77,11 @@ class TestMethods:
             name: ClassVar[str] = "cautious"
 
         kept = cache()
-        looks = [
+        found = [
             recert.recertify(stored(), None, kept, samples=50, method=Cautious(caution)).settings.together
             for caution in (1.0, 2.0, 2.0)
         ]
-        assert [look.looks for look in looks if look is not None] == [1, 2, 2]
+        assert [look.looks for look in found if look is not None] == [1, 2, 2]
 
     @pytest.mark.parametrize("wrong", [0, -5, 2.5, "10", None])
     def test_votes_that_choose_are_a_number(self, wrong: Any) -> None:
