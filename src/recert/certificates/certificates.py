@@ -84,6 +84,7 @@ class Certificates:
 
     @property
     def certified(self) -> NDArray[np.bool_]:
+        """Which inputs have a certificate; the others abstained, and `explanation` says why."""
         return np.asarray(self.outcome == Outcome.CERTIFIED, dtype=bool)
 
     @property
@@ -95,6 +96,7 @@ class Certificates:
 
     @property
     def guarantee(self) -> str:
+        """What holds, with which probability, in a sentence; and what must be added to it."""
         return self.settings.guarantee
 
     @property
@@ -103,16 +105,20 @@ class Certificates:
         return float(self.forward_passes.mean())
 
     def average_certified_radius(self, labels: ArrayLike) -> float:
+        """Mean radius, counting 0 where the prediction is wrong or abstained (ACR)."""
         return metrics.average_certified_radius(self.prediction, self.radius, labels)
 
     def certified_accuracy(self, labels: ArrayLike, at: ArrayLike) -> Any:
+        """Share of inputs predicted right with a radius of at least `at`, a number or several."""
         return metrics.certified_accuracy(self.prediction, self.radius, labels, at)
 
     def smoothed_accuracy(self, labels: ArrayLike) -> float:
+        """Share of inputs predicted right, whatever the radius; an abstention is not right."""
         return metrics.smoothed_accuracy(self.prediction, labels)
 
     @property
     def abstention_rate(self) -> float:
+        """Share of inputs without a prediction."""
         return metrics.abstention_rate(self.prediction)
 
     def take(self, rows: ArrayLike) -> Self:
@@ -142,9 +148,11 @@ class Certificates:
         return frame
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write a Parquet file with the settings in its metadata; `recert report` reads what `-o FILE.parquet` wrote."""
         pq.write_table(self.to_arrow(), os.fspath(path))
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a CSV file; settings are not in it."""
         pyarrow.csv.write_csv(self.to_arrow(), os.fspath(path))
 
     def to_tsv(self, path: str | os.PathLike[str], labels: ArrayLike, *, idx: ArrayLike | None = None) -> None:

@@ -17,10 +17,12 @@ class Outcome(StrEnum):
 
     @property
     def explanation(self) -> str:
+        """Why an input fared so, and what one can do about it."""
         return _EXPLANATIONS[self]
 
     @property
     def abstained(self) -> bool:
+        """Whether nothing is claimed."""
         return self not in (Outcome.CERTIFIED, Outcome.PREDICTED)
 
 

@@ -49,6 +49,7 @@ class Gaussian:
 
     @property
     def spec(self) -> str:
+        """`gaussian:SIGMA`, with sigma as it was given."""
         return f"gaussian:{self.sigma!r}"
 
     @property
@@ -91,6 +92,7 @@ class Gaussian:
         return np.asarray(ndtri(probability))
 
     def planned_radius(self, top: Floats, not_runner_up: Floats) -> Floats:
+        """sigma/2 times the sum of both, if that is positive."""
         return np.asarray(self.scale / 2 * np.maximum(top + not_runner_up, 0.0))
 
 

@@ -64,6 +64,7 @@ class StoredVotes:
         return StoredVotes(votes.pop("estimation"), **votes, classes=classes)
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+        """The votes asked for, one chunk for each work. ValueError if there are fewer."""
         for work in works:
             votes = self._votes.get(work.stream)
             have = 0 if votes is None else votes.shape[1]
