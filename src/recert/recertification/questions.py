@@ -38,8 +38,10 @@ class Question:
             return [(int(np.count_nonzero(of_event != top)), int(np.count_nonzero(of_other == top)))]
         if not self.rivals:
             return [(0, 0)]
-        taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
         gained = int(np.count_nonzero(of_other != self.rivals[0]))
+        if len(self.rivals) == 1:
+            return [(int(np.count_nonzero(of_event == self.rivals[0])), gained)]
+        taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
         return [(int(lost), gained) for lost in np.unique(taken_up)]
 
 

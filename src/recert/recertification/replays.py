@@ -54,8 +54,10 @@ class ReplayMethod(Method):
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
         arguments: list[tuple[int, ...]] = []
         for question in noises.questions:
+            # Both kinds are parts of all samples: none of them, all of them, or some to be looked up.
             of_event, of_other = (
-                votes[np.searchsorted(noises.samples, part)] for part in (question.event, question.other)
+                votes[np.searchsorted(noises.samples, part)] if 0 < len(part) < len(votes) else votes[: len(part)]
+                for part in (question.event, question.other)
             )
             for lost, gained in self.to_bound(question.changes(noises.top, of_event, of_other)):
                 arguments.append((question.votes, lost, len(of_event), gained, len(of_other)))
