@@ -247,8 +247,9 @@ def test_two_sources_write_in_turns_and_take_up_each_others_votes(tmp_path: Path
 
 def test_a_source_that_needs_nothing_takes_no_lock(tmp_path: Path) -> None:
     kept(tmp_path)
-    with Cache.locked(tmp_path), CachingSource(Drawing(), store=tmp_path) as source:
+    with Cache.locked(tmp_path), CachingSource(inner := Drawing(), store=tmp_path) as source:
         same(source, SOME)
+    assert inner.drawn == []
 
 
 def test_repeated_inputs_are_drawn_once() -> None:

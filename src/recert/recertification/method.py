@@ -85,7 +85,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Strategy:
+class Strategy(ABC):
     """What `recertify` takes as a method: facts about it, and what the plan chooses from. Fields of a subclass are its knobs."""
 
     name: ClassVar[str]
@@ -96,9 +96,9 @@ class Strategy:
     baseline: ClassVar[bool] = False
     """Whether it stands for what certifying without a cache costs."""
 
+    @abstractmethod
     def options(self, certificate: str) -> "tuple[Option, ...]":
         """What the plan chooses from for each input."""
-        raise NotImplementedError
 
     def votes_to_choose(self) -> int:
         """Votes of the modified model that choose the class of every input. With 0 the class is the cached one, and inputs
@@ -123,7 +123,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Method(Strategy, ABC):
+class Method(Strategy):
     """A way to certify the modified model f^p from cached votes of the original f: four pure functions.
 
     `noises` may choose numbers of replays by the selection votes alone; which noises these are may depend on the cached

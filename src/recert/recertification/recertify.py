@@ -78,7 +78,7 @@ def recertify(
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
-    error = float(usual_alpha(cache.manifest) if alpha is None else alpha) / claims / planned_share(looks)
+    error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with _opened(model, inputs, cache, chosen, identity) as source:
@@ -110,11 +110,16 @@ def draw_votes(
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     # The plan depends on the error of a claim, so that a family or planned looks must be named here too.
-    error = float(usual_alpha(cache.manifest) if alpha is None else alpha) / claims / planned_share(looks)
+    error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution)
     with _opened(model, inputs, cache, chosen, None) as source:
         replay(asked.task(source, cache, progress=chosen.progress), None)
+
+
+def _error_of_a_claim(manifest: Manifest, alpha: float | None, claims: int, looks: int | None) -> float:
+    """What one claim of one look is given of the whole alpha."""
+    return float(usual_alpha(manifest) if alpha is None else alpha) / claims / planned_share(looks)
 
 
 @dataclass(frozen=True)
