@@ -1,7 +1,10 @@
-"""Names that users give to what they register: noises, methods, approximations, engines."""
+"""Registries: names that users give to noises, methods, approximations and engines, and functions that are named and not imported."""
 
+import importlib
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
+from functools import cache
+from typing import Any
 
 
 def check_new_name(name: str, taken: Container[str]) -> None:
@@ -13,3 +16,15 @@ def check_new_name(name: str, taken: Container[str]) -> None:
         raise ValueError(f"expected a name of small letters, digits and '-', got {name!r}")
     if name in taken:
         raise ValueError(f"expected a name of your own, got {name!r}, which is taken; choose another")
+
+
+@cache
+def function_named(name: str) -> Callable[..., Any]:
+    """The function of a "module:function" text, imported when it is first needed.
+
+    >>> function_named("math:floor")(1.5)
+    1
+    """
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

@@ -1,6 +1,5 @@
 """Which approximations there are: built in, registered in code, or from an installed package. No torch here."""
 
-import importlib
 import re
 import warnings
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from recert.errors import RecertError
-from recert.registration import check_new_name
+from recert.registration import check_new_name, function_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -166,11 +165,9 @@ def _fraction(text: str) -> None:
 
 def _built_in(name: str, function: str, description: str, argument: str = "", **facts: Any) -> Kind:
     """A kind whose function is imported, and torch with it, when it is used. `function` is MODULE:NAME in this package."""
-    module, function = function.split(":")
 
     def load() -> Build:
-        build: Build = getattr(importlib.import_module(f"recert.approximations.{module}"), function)
-        return build
+        return function_named(f"recert.approximations.{function}")
 
     return Kind(name, description, load, argument, **facts)
 

@@ -1,13 +1,12 @@
 """The engines by name: who runs the batches of a model."""
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from recert.engines.execution import Execution
 from recert.noise import Noise
-from recert.registration import check_new_name
+from recert.registration import check_new_name, function_named
 from recert.sampling import VoteSource, open_source
 from recert.sampling.network import Model
 
@@ -50,11 +49,8 @@ def open_votes(
     engine = _ENGINES.get(execution.engine)
     if engine is None:
         raise ValueError(f"expected engine to be one of {', '.join(_ENGINES)}, got {execution.engine!r}")
-    if isinstance(engine, str):
-        module, _, function = engine.partition(":")
-        engine = getattr(importlib.import_module(module), function)
-    assert callable(engine)
-    with engine(
+    open_engine = function_named(engine) if isinstance(engine, str) else engine
+    with open_engine(
         execution.prepared(model, inputs) if callable(model) else model, inputs, noise=noise, seed=seed, classes=classes,
         identity=identity, execution=execution,
     ) as source:  # fmt: skip

@@ -4,12 +4,8 @@ A sample's noise is a function of (key of its input, sample index, stream, eleme
 32 bits, so normals reach 6.76 standard deviations; the mass beyond is 1.4e-11.
 """
 
-import importlib
 import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recert.noise.family import Noise
+from recert.registration import function_named
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: 
     """Noisy copies of flat float32 inputs (count x size), on the inputs' device: (batch x size)."""
     out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
     if inputs.device.type == "cpu":
-        add_noise, scale = _kernel(noise.kernels.cpu), np.float32(noise.scale)
+        add_noise, scale = function_named(noise.kernels.cpu), np.float32(noise.scale)
         add_noise(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, scale, out.numpy())
         return out
     arrays = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
@@ -56,15 +53,7 @@ def perturb_into(
 ) -> None:
     """The same straight into a batch on a device, in its type and memory format; nothing is waited for."""
     if out.device.type == "cuda" and importlib.util.find_spec("triton"):
-        _kernel(noise.kernels.cuda)(out, inputs, rows, keys, samples, streams, noise.scale)
+        function_named(noise.kernels.cuda)(out, inputs, rows, keys, samples, streams, noise.scale)
     else:
-        noisy = _kernel(noise.kernels.torch)(inputs, rows, keys, samples, streams, noise.scale)
+        noisy = function_named(noise.kernels.torch)(inputs, rows, keys, samples, streams, noise.scale)
         out.copy_(noisy.reshape(out.shape))
-
-
-@cache
-def _kernel(name: str) -> Callable[..., Any]:
-    """The function of a "module:function" text. Triton is imported only where a CUDA device asks for it."""
-    module, _, function = name.partition(":")
-    kernel: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return kernel
