@@ -54,7 +54,8 @@ ALLOWED = {
     "caching": {"cache", "errors", "models", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
-    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
+    "spot_check": {"cache", "errors", "noise", "sampling"},
+    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "models", "noise", "recertification", "sampling",
     },

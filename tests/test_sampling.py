@@ -78,7 +78,7 @@ def test_every_batch_has_one_padded_shape() -> None:
 
     draw(model, inputs(3, 2, 5), estimation(3, 7), batch_size=4)
     assert set(shapes) == {(4, 2, 5)}
-    assert len(shapes) == 2 + 6  # the probe, then 21 samples in batches of 4
+    assert len(shapes) == 5 + 6  # the probe, then 21 samples in batches of 4
 
 
 @pytest.mark.parametrize("shape", [(3, 8, 8), (10,), (2, 3, 4, 5), (1,)])

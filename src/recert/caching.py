@@ -11,13 +11,13 @@ import numpy as np
 
 from recert.cache import Cache, Manifest
 from recert.cache.arrays import VoteArrays
-from recert.cache.looks import has_a_name
 from recert.cache.parts import STREAMS
 from recert.cache.samples import Samples, as_array, simplified
 from recert.cache.votes import Slot
 from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
 from recert.models.numerics import Numerics
+from recert.sampling.source import check_unchanged
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
 
 Path = str | os.PathLike[str]
@@ -79,6 +79,11 @@ class CachingSource:
         """Write the last votes to the store, and let other processes write. More votes may be drawn afterwards."""
         self._writer = None
         self._writing.close()
+
+    def check_unchanged(self) -> None:
+        """UnusableModel if the model has changed since the first vote was drawn."""
+        if self._source is not None and self.forward_passes:
+            check_unchanged(self._source)
 
     @property
     def numerics(self) -> Numerics:
@@ -186,7 +191,9 @@ class CachingSource:
             stack.enter_context(Cache.locked(store))
             self._cache = self._opened(store)
             self._count_stored()
-            self._writer = stack.enter_context(self._cache.writing(inputs_per_part=ROWS_PER_PART))
+            self._writer = stack.enter_context(
+                self._cache.writing(inputs_per_part=ROWS_PER_PART, before_part=self.check_unchanged)
+            )
             self._writing = stack.pop_all()
 
     def _count_stored(self) -> None:
@@ -215,9 +222,9 @@ def _samples(work: Work) -> Samples:
 
 def _scattered(source: VoteSource) -> Manifest:
     """The manifest of a store that promises no complete votes."""
-    if not has_a_name(source.identity):
+    if (why := source.identity.nameless) is not None:
         raise ValueError(
-            "expected a model with a name, to keep its votes in a store, got a callable without; make its source with identity=..."
+            f"expected a model with a name, to keep its votes in a store, got one without: {why}; make its source with identity=..."
         )
     if source.noise is None or source.seed is None:
         raise ValueError(

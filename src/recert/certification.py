@@ -15,8 +15,9 @@ from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, collect
+from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
 from recert.sampling.network import Model
+from recert.spot_check import check_stored_votes
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
@@ -66,14 +67,15 @@ def certify(
     if selection_samples is None:
         selection_samples = _usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
-    if store is not None and identity is None and not isinstance(model, torch.nn.Module | VoteSource):
-        raise ValueError(
-            "expected identity=... with a callable model and a store, got none; name it, e.g. 'my-api-2024-05'"
-        )
     with open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
         execution=chosen.with_batch_size(before.batch_size if before else None),
     ) as source:  # fmt: skip
+        if store is not None and (why := source.identity.nameless) is not None:
+            raise ValueError(
+                f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
+                "another name whenever it changes"
+            )
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
@@ -82,6 +84,8 @@ def certify(
         )  # fmt: skip
         with Cache.locked(store):
             cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
+            if before is not None:
+                check_stored_votes(cache, source)
             _draw_missing(cache, source, chosen.progress)
     cache.note_look()
     return cache
@@ -91,7 +95,7 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
     """Draw what the cache lacks, and keep it as it comes."""
     position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
-    with cache.writing() as writer:
+    with cache.writing(before_part=lambda: check_unchanged(source)) as writer:
         try:
             for chunk in source.draw(works, "certifying", progress):
                 digest, first = source.digests[chunk.work.position], int(chunk.work.samples[chunk.start])
@@ -132,6 +136,7 @@ def predict(
     with open_votes(model, inputs, noise=noise, seed=seed, classes=classes, execution=chosen) as source:
         works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
         drawn = collect(source, works, "predicting", chosen.progress)
+        check_unchanged(source)
     counts = np.stack([d.counts for d in drawn])
     rows = np.arange(len(counts))
     ranked = np.argsort(-counts, axis=1, kind="stable")

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Self
@@ -19,6 +19,7 @@ from recert.certificates import Certificates, Settings, claim_one_sided, claim_t
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs
 from recert.models.numerics import Numerics
 from recert.noise import Stream
+from recert.noise.keys import LARGEST_SAMPLE
 from recert.storage import Directory
 from recert.votes import Votes
 
@@ -124,21 +125,36 @@ class Cache:
         return self._table.totals(stream)
 
     @contextmanager
-    def writing(self, inputs_per_part: int = INPUTS_PER_PART) -> Iterator[PartWriter]:
-        """A writer for new votes. What was drawn, and how, is written even if drawing fails; at the end the manifest names all parts."""
+    def writing(
+        self, inputs_per_part: int = INPUTS_PER_PART, before_part: Callable[[], None] = lambda: None
+    ) -> Iterator[PartWriter]:
+        """A writer for new votes. What was drawn, and how, is written even if drawing fails; at the end the manifest names all parts.
+
+        `before_part` is called before a part is written; if it raises, because the model is not what it was, the part is not.
+        """
+
+        def close(rows: list[parts.Row]) -> None:
+            before_part()
+            if self._directory is None:
+                self._table.add(rows, None)
+            else:
+                self._write_part(rows)
+
         if self._directory is None:
-            writer = PartWriter(self.manifest.classes, lambda rows: self._table.add(rows, None))
+            writer = PartWriter(self.manifest.classes, close)
             yield writer
             writer.flush()
             return
         # Before the first part: a run that is killed later leaves a store that can be continued.
         self._write_manifest()
-        writer = PartWriter(self.manifest.classes, self._write_part, inputs_per_part=inputs_per_part)
+        writer = PartWriter(self.manifest.classes, close, inputs_per_part=inputs_per_part)
         try:
             yield writer
         finally:
-            writer.flush()
-            self._write_manifest()  # also after a failed run: it records what the votes were drawn with
+            try:
+                writer.flush()
+            finally:
+                self._write_manifest()  # also after a failed run: it records what the votes were drawn with
 
     def record_numerics(self, numerics: Numerics) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""
@@ -230,6 +246,10 @@ class Cache:
         """All votes of one input, in sample order."""
         self._require_promise()
         return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def stored_rows(self, digest: str, stream: Stream) -> list[parts.Row]:
+        """All rows of one input, with their votes, whether it has all of them or not."""
+        return self._table.known(digest, stream, 0, LARGEST_SAMPLE + 1)
 
     def parts_with(self, digest: str, stream: Stream) -> list[str]:
         """Names of the stored parts that hold votes of one input."""

@@ -187,7 +187,7 @@ class Looks:
 
 def has_a_name(model: ModelIdentity) -> bool:
     """Whether the model can be distinguished from others: functions without a name cannot."""
-    return model != ModelIdentity("callable", "unnamed")
+    return model.nameless is None
 
 
 @dataclass(frozen=True)

@@ -55,9 +55,11 @@ class PartWriter:
     def flush(self) -> None:
         """Close the open part, if it holds anything."""
         self._finish_row()
-        if self._rows:
-            self._close(self._rows)
+        rows = self._rows
+        # Emptied first: rows that `close` refuses are not offered again.
         self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
+        if rows:
+            self._close(rows)
 
     def _add(self, digest: str, stream: Stream, samples: Samples, votes: Votes, seconds: float, *, joins: bool) -> None:
         if self._open_of != (digest, stream) or not joins:

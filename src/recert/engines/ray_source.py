@@ -17,7 +17,7 @@ from recert.models.digest import identify
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, VoteSource, Work
-from recert.sampling.inputs import checked_inputs
+from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model
 
 
@@ -50,6 +50,7 @@ class RaySource:
         if workers is not None and workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")
         array = checked_inputs(inputs)
+        check_noise_fits(array, noise.scale)
         self.input_shape = array.shape[1:]
         self.digests = [input_digest(x) for x in array]
         self.streams = frozenset(Stream)

@@ -38,6 +38,8 @@ class Inference:
 class PreparedModel(nn.Module):
     """A network that is run as chosen. Made by `prepare`; the network itself is at `network`."""
 
+    not_identity = ("batch_sizes", "_compiled")
+
     def __init__(self, network: nn.Module, inference: Inference) -> None:
         super().__init__()
         self.network = network

@@ -22,7 +22,7 @@ class OnnxModel(nn.Module):
     from them on first use and left out of copies and pickles, which makes the module safe to copy and to send.
     """
 
-    not_identity = ("threads",)
+    not_identity = ("threads", "_session")
 
     def __init__(self, data: bytes, threads: int | None = None) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ from recert.recertification.certifying import Done, certificates
 from recert.recertification.drawing import Assignment, Block, Cost, bounds_pool, carry_out, counted
 from recert.recertification.method import Option
 from recert.recertification.task import Task
+from recert.sampling import check_unchanged
 
 Ints = NDArray[np.int64]
 
@@ -28,7 +29,9 @@ MOST_OF_MEAN = 32
 def run(task: Task) -> Certificates:
     """Certificates of the modified model."""
     with bounds_pool() as pool:
-        return certificates(task, replay(task, pool))
+        done = replay(task, pool)
+        check_unchanged(task.source)
+        return certificates(task, done)
 
 
 def replay(task: Task, pool: Executor | None) -> Done:

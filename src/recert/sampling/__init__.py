@@ -1,7 +1,7 @@
 """Draws votes: the only package that calls a model."""
 
 from recert.sampling.sampler import Sampler
-from recert.sampling.source import Drawn, collect, collect_each, open_source
+from recert.sampling.source import Drawn, check_unchanged, collect, collect_each, open_source
 from recert.sampling.stored import StoredVotes
 from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 
@@ -14,6 +14,7 @@ __all__ = [
     "VoteChunk",
     "VoteSource",
     "Work",
+    "check_unchanged",
     "collect",
     "collect_each",
     "open_source",

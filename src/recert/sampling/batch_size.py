@@ -56,7 +56,7 @@ def _samples_per_second(network: Network, shape: tuple[int, ...], size: int) -> 
     model = network.model
     run = model.uncompiled if isinstance(model, PreparedModel) else model
     batch = network.empty_batch(size, shape).fill_(0.5)
-    with torch.inference_mode():
+    with torch.inference_mode(), network.modes():
         # One pass that is not timed: it allocates memory and chooses kernels.
         run(batch)
         torch.cuda.synchronize(network.device)

@@ -1,7 +1,7 @@
 """A model as a function from a noisy batch to votes. A model that cannot be used is refused with a reason."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
@@ -57,18 +57,23 @@ class Network:
 
     def answer(self, batch: Tensor) -> Tensor:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
-        with torch.inference_mode():
+        with torch.inference_mode(), self.modes():
             answer: Any = self.model(batch.to(self.dtype))
         answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
         if isinstance(answer, np.ndarray):
             answer = torch.from_numpy(answer)
         return self._checked(answer, len(batch))
 
+    def modes(self) -> AbstractContextManager[None]:
+        """The modes of torch that a model runs in, whatever surrounds the call: autocast would compute in another type."""
+        return torch.autocast(self.device.type, enabled=False)
+
     def winners(self, batch: Tensor) -> Tensor:
         """The class that wins each row, on the model's device; -1 (an invalid vote) for a row whose logits are not all finite."""
         answer = self.answer(batch)
         if answer.ndim == 1:
-            return answer.to(torch.int32)
+            # Out of range stays out of range: a plain cast would make class 1 of 2**32 + 1. `votes` refuses it.
+            return answer.to(torch.int64).clamp(-2, 2**31 - 1).to(torch.int32)
         # argmax would give some class even for NaN. Such a vote supports no class, so that it must not count for one.
         with torch.inference_mode():
             return torch.where(torch.isfinite(answer).all(dim=1), answer.argmax(dim=1), -1).to(torch.int32)

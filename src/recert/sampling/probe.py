@@ -6,22 +6,38 @@ from torch import Tensor
 from recert.errors import UnusableModel
 from recert.sampling.network import Network
 
-PROBE_BATCHES = 2
+PROBE_BATCHES = 5
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
+"""How far logits may differ, relative to the largest, when a row moves within its batch: kernels sum in another order there."""
+TOLERANCE_OF_HALF = 5e-2
 
 
 def probe(network: Network, batch: Tensor) -> None:
     """Refuse a network whose answer varies between calls or depends on the other rows of the batch.
 
-    Two passes if the network can be used: the rows of the first half come again, in a batch whose other rows are four times as
-    large. A scale or a statistic that is taken over the batch changes with them; a network that looks at each row by itself
-    gives the same.
+    Five passes if the network can be used. Rows of either half come again, at their places, in a batch whose other rows are
+    four times as large: their answers must be the same, to the bit. Then the batch comes in reverse, and filled with copies of its
+    last row: a network that counts rows, ranks them or looks at the first one then gives others.
     """
     half = max(1, len(batch) // 2)
     first = network.answer(batch)
-    beside_others = network.answer(torch.cat([batch[:half], 4 * batch[half:]]))
-    if _same(first[:half], beside_others[:half]):
-        return
-    # A third pass, only where something differs, to name the cause: the network's own randomness, or the other rows.
+    beside = network.answer(torch.cat([batch[:half], 4 * batch[half:]]))
+    if not _same(first[:half], beside[:half]):
+        _refuse(network, batch, first, first[:half], beside[:half])
+    behind = network.answer(torch.cat([4 * batch[:half], batch[half:]]))
+    if not _same(first[half:], behind[half:]):
+        _refuse(network, batch, first, first[half:], behind[half:])
+    reverse = network.answer(torch.empty_like(batch).copy_(batch.flip(0))).flip(0)
+    if not _close(first, reverse):
+        _refuse(network, batch, first, first, reverse)
+    last = first[-1:].expand_as(first)
+    alone = network.answer(torch.empty_like(batch).copy_(batch[-1:]))  # in the memory format of the batch
+    if not _close(last, alone):
+        _refuse(network, batch, first, last, alone)
+
+
+def _refuse(network: Network, batch: Tensor, first: Tensor, expected: Tensor, got: Tensor) -> None:
+    # One more pass, only where something differs, to name the cause: the network's own randomness, or the other rows.
     again = network.answer(batch)
     if not _same(first, again):
         raise UnusableModel(
@@ -30,10 +46,20 @@ def probe(network: Network, batch: Tensor) -> None:
             "or call torch.use_deterministic_algorithms(True)"
         )
     raise UnusableModel(
-        f"a row's output depends on the other rows of its batch ({_share(first[:half], beside_others[:half])} of the rows "
-        "changed when others did), as with per-tensor dynamic activation scales or batch statistics; "
-        "use static scales and running statistics"
+        f"a row's output depends on the other rows of its batch ({_share(expected, got)} of the rows "
+        "changed when others did), as with per-tensor dynamic activation scales, batch statistics or a capacity that experts "
+        "share; use static scales and running statistics"
     )
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    """Labels must be equal; logits but for the last bits."""
+    if a.ndim == 1 or not a.is_floating_point():
+        return _same(a, b)
+    finite = a.isfinite() & b.isfinite()
+    scale = torch.where(finite, a.abs(), 0).amax().clamp(min=1e-30)
+    near = (a - b).abs() <= TOLERANCE.get(a.dtype, TOLERANCE_OF_HALF) * scale
+    return bool((near | (a == b) | (a.isnan() & b.isnan())).all())
 
 
 def _same(a: Tensor, b: Tensor) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from recert.errors import UnusableInputs, UnusableModel, first_line
 from recert.models.digest import identify
@@ -17,12 +18,15 @@ from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
 from recert.sampling.device_lane import DeviceLane
 from recert.sampling.host_lane import HostLane, Ticket
-from recert.sampling.inputs import checked_inputs
+from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.probe import PROBE_BATCHES, probe
+from recert.sampling.rounding import is_more_than_rounding
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
 from recert.votes import Votes
 
+REPLAYED = 64
+"""Votes that are drawn a second time, to see that the model is still what it was."""
 LARGEST_BATCH_ASKED = 2**20
 """The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
 
@@ -43,6 +47,7 @@ class Sampler:
         identity: str | None = None,
     ) -> None:
         self.inputs = checked_inputs(inputs)
+        check_noise_fits(self.inputs, noise.scale)
         self.input_shape = self.inputs.shape[1:]
         self.noise, self.seed = noise, seed
         self.streams = frozenset(Stream)
@@ -56,7 +61,9 @@ class Sampler:
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
         self.classes = self._network.classes
+        self._name = identity
         self.identity = identify(model, identity)
+        self._first: list[tuple[Work, Votes]] = []
 
     @property
     def numerics(self) -> Numerics:
@@ -71,6 +78,11 @@ class Sampler:
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
+        for chunk in self._drawn(works, task, progress):
+            self._remember(chunk)
+            yield chunk
+
+    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         total = sum(len(work.samples) for work in works)
         done = 0
         failed: dict[int, str] = {}
@@ -83,6 +95,34 @@ class Sampler:
                 progress(Progress(task, done, total))
         if failed:
             raise UnusableInputs({i: (self.digests[i], why) for i, why in failed.items()}, len(self.digests))
+
+    def check_unchanged(self) -> None:
+        """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does.
+
+        A function is only known by its name, and may be paid for by the call: it is not looked at again.
+        """
+        if not isinstance(self._network.model, nn.Module) or not self._first:
+            return
+        remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
+        if identify(self._network.model, self._name) != self.identity:
+            raise UnusableModel(f"the model was changed while its votes were drawn; {remedy}")
+        works = [work for work, _ in self._first]
+        again = np.concatenate([chunk.votes for chunk in self._drawn(works, "replaying", None)])
+        before = np.concatenate([votes for _, votes in self._first])
+        wrong = int((again != before).sum())
+        if is_more_than_rounding(wrong, len(again), same_numerics=True):
+            raise UnusableModel(
+                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, as if it "
+                f"counted its calls or looked at the clock; {remedy}"
+            )
+
+    def _remember(self, chunk: VoteChunk) -> None:
+        """The first votes of all, which `check_unchanged` draws again."""
+        left = REPLAYED - sum(len(votes) for _, votes in self._first)
+        if left > 0:
+            votes = chunk.votes[:left].copy()
+            samples = chunk.work.samples[chunk.start : chunk.start + len(votes)]
+            self._first.append((replace(chunk.work, samples=samples), votes))
 
     def _under_way(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
         """Batches in order, each handed out when some more have been begun."""

@@ -63,6 +63,13 @@ def _check_source(source: VoteSource, inputs: Any, noise: Noise, seed: int) -> N
         )
 
 
+def check_unchanged(source: VoteSource) -> None:
+    """UnusableModel if the model has changed since its first vote was drawn, where the source can find out."""
+    check = getattr(source, "check_unchanged", None)
+    if check is not None:
+        check()
+
+
 @dataclass(frozen=True)
 class Drawn:
     """All votes of one work, counted."""
