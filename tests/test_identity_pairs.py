@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
@@ -775,6 +776,9 @@ def test_what_cannot_be_looked_into_is_named() -> None:
     assert "held" in unknown(lambda x: next(iterator))
     assert "list_iterator" in unknown(Configuration(iterator))  # type: ignore[arg-type]
     assert identify(Holds(iterator), "mine").nameless is None
+    # Both hold numpy's generator: one is the package's own object, the other was made here.
+    assert identify(Holds(stats.norm)).nameless is None
+    assert "RandomState" in unknown(np.random.RandomState(0))
 
 
 def test_a_class_is_the_same_in_a_script_and_when_imported(tmp_path: Path) -> None:

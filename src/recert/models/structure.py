@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from recert.models.source import code_names, code_text
 from recert.models.tensors import tensor_bytes
-from recert.models.trusted import is_installed, is_torchs
+from recert.models.trusted import is_constant_of_a_package, is_installed, is_torchs
 
 PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.memory_format, torch.layout, range, slice, type(...))
 HARMLESS = (logging.Logger, type(threading.Lock()), type(threading.RLock()), torch.device)
@@ -303,6 +303,7 @@ class _Walk:
         kind = type(value)
         if kind in (dict, list, tuple):
             return
+        before = len(self.unknown)
         self.value(kind, path)
         slots = [name for c in kind.__mro__ for name in _slots(c) if hasattr(value, name)]
         attributes = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
@@ -312,6 +313,8 @@ class _Walk:
         for name, each in sorted(attributes.items()):
             self.text(f"attribute {name}")
             self.value(each, f"{path}.{name}")
+        if len(self.unknown) > before and is_constant_of_a_package(value):
+            del self.unknown[before:]
 
 
 def _slots(kind: type) -> tuple[str, ...]:

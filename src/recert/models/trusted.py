@@ -33,3 +33,12 @@ def _installed(name: str) -> bool:
     return file is not None and (
         any(file.startswith(f"{place}/") for place in places) or "site-packages" in file or "dist-packages" in file
     )
+
+
+def is_constant_of_a_package(value: Any) -> bool:
+    """Whether an object is a global of the installed package that its class is of, such as `scipy.stats.norm`."""
+    root = type(value).__module__.partition(".")[0]
+    if not _installed(type(value).__module__):
+        return False
+    modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == root]
+    return any(value is each for module in modules for each in list(getattr(module, "__dict__", {}).values()))

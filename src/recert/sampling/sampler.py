@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from recert.errors import UnusableInputs, UnusableModel, first_line
 from recert.models.digest import identify
@@ -97,11 +96,8 @@ class Sampler:
             raise UnusableInputs({i: (self.digests[i], why) for i, why in failed.items()}, len(self.digests))
 
     def check_unchanged(self) -> None:
-        """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does.
-
-        A function is only known by its name, and may be paid for by the call: it is not looked at again.
-        """
-        if not isinstance(self._network.model, nn.Module) or not self._first:
+        """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
+        if not self._first:
             return
         remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
