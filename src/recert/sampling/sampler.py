@@ -218,9 +218,11 @@ class Sampler:
                     self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
-                # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
+                # All inputs in turn: experts that share a capacity, say, may each see one kind of input. Noise of the calibration
+                # stream, so that the probe draws nothing that a certificate uses.
                 rows = np.arange(self.batch_size, dtype=np.int64)
-                probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, np.full_like(rows, Stream.CALIBRATION))))
+                of = rows % len(self.inputs)
+                probe(self._network, lane.noisy(NoisyRows(of, rows, np.full_like(rows, Stream.CALIBRATION))))
                 if isinstance(lane, DeviceLane):
                     lane.record()
                 return lane
