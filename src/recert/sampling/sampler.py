@@ -218,11 +218,7 @@ class Sampler:
                     self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
-                # All inputs in turn: experts that share a capacity, say, may each see one kind of input. Noise of the calibration
-                # stream, so that the probe draws nothing that a certificate uses.
-                rows = np.arange(self.batch_size, dtype=np.int64)
-                of = rows % len(self.inputs)
-                probe(self._network, lane.noisy(NoisyRows(of, rows, np.full_like(rows, Stream.CALIBRATION))))
+                self._probe(lane)
                 if isinstance(lane, DeviceLane):
                     lane.record()
                 return lane
@@ -240,6 +236,21 @@ class Sampler:
                         f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
                         "check that these are the inputs it is made for"
                     ) from error
+
+    def _probe(self, lane: HostLane | DeviceLane) -> None:
+        # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
+        rows = np.arange(self.batch_size, dtype=np.int64)
+        streams = np.full_like(rows, Stream.CALIBRATION)
+        try:
+            # All inputs in turn: experts that share a capacity, say, may each see one kind of input.
+            probe(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
+        except UnusableModel:
+            raise
+        except Exception as error:
+            if out_of_memory(error) or len(self.inputs) == 1:
+                raise
+            # The network may raise on one of the inputs, which is then named when its votes are drawn.
+            probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
 
 
 @dataclass(frozen=True)
