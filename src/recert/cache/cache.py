@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recert.cache import limits, parts
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
@@ -34,6 +35,7 @@ class Cache:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
         self._directory = directory
+        self._cut: tuple[str, ...] = ()
         self._table = VoteTable(directory, manifest.context, manifest.classes)
 
     def __repr__(self) -> str:
@@ -46,7 +48,14 @@ class Cache:
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""
         directory = Directory(path)
-        cache, missing = cls._opened(directory)
+        names = directory.names()
+        if MANIFEST not in names:
+            there = f"{len(names)} other files" if names else "nothing there"
+            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
+        manifest = last_good_manifest(directory)
+        if manifest is None:
+            raise CorruptCache(f"{directory} holds no votes yet; run the same certify again")
+        cache, missing = cls._opened(directory, manifest)
         if missing:
             raise CorruptCache(
                 f"{directory} lacks {missing[0]}; restore it, or run the same certify again, which draws its votes anew"
@@ -54,17 +63,14 @@ class Cache:
         return cache
 
     @classmethod
-    def _opened(cls, directory: Directory) -> tuple[Self, list[str]]:
-        """The cache without parts that are gone, and the names of these."""
+    def _opened(cls, directory: Directory, manifest: Manifest, *, cut: Sequence[str] = ()) -> tuple[Self, list[str]]:
+        """The cache without parts that are gone or `cut`, and the names of those that are gone."""
         names = directory.names()
-        if MANIFEST not in names:
-            there = f"{len(names)} other files" if names else "nothing there"
-            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
-        manifest = _read_manifest(directory)
         missing = sorted(set(manifest.parts) - set(names))
         cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
+        cache._cut = tuple(cut)
         # Parts that the manifest does not name are read as well: a killed run wrote them after its last manifest.
-        for name in _named_first(cache.manifest, names):
+        for name in _named_first(cache.manifest, [name for name in names if name not in cut]):
             cache._table.add(cache._table.read(name), name)
         return cache, missing
 
@@ -76,12 +82,18 @@ class Cache:
         if store is None:
             return cls(wanted, None, digests)
         directory = Directory(store)
-        if MANIFEST in directory.names():
-            cache, missing = cls._opened(directory)
+        known = last_good_manifest(directory)
+        if known is not None:
+            cache, missing = cls._opened(directory, known, cut=cut_parts(directory, known))
             cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
             if missing:
                 warnings.warn(
                     f"{directory} lacks {len(missing)} of its parts; their votes are drawn again", stacklevel=3
+                )
+            if cache._cut:
+                warnings.warn(
+                    f"{len(cache._cut)} parts of {directory} are cut off and not used; their votes are drawn again",
+                    stacklevel=3,
                 )
             cache.manifest = cache.manifest.extended(wanted)
         elif any(map(parts.is_part, directory.names())):
@@ -102,8 +114,7 @@ class Cache:
     @staticmethod
     def manifest_at(store: str | os.PathLike[str]) -> Manifest | None:
         """The manifest of the cache at `store`; None if there is no cache."""
-        directory = Directory(store)
-        return _read_manifest(directory) if MANIFEST in directory.names() else None
+        return last_good_manifest(Directory(store))
 
     def missing(self) -> list[tuple[str, Stream, range]]:
         """Votes that are still to be drawn: (input, stream, sample range), each input once."""
@@ -131,6 +142,9 @@ class Cache:
             yield writer
             writer.flush()
             return
+        for name in self._cut:  # the manifest below names every part that is there
+            self._directory.remove(name)
+        self._cut = ()
         # Before the first part: a run that is killed later leaves a store that can be continued.
         self._write_manifest()
         writer = PartWriter(self.manifest.classes, self._write_part, inputs_per_part=inputs_per_part)
@@ -163,7 +177,7 @@ class Cache:
         names = {kind: name[: limits.TEXT] for kind, name in names.items()}
         with nullcontext() if self._directory is None else self._directory.locked():
             # Another process may have grown the store since it was opened: its manifest is read again, under the lock.
-            known = self.manifest if self._directory is None else _read_manifest(self._directory)
+            known = self.manifest if self._directory is None else read_manifest(self._directory)
             self.manifest = replace(known, names={**known.names, **names})
             if self._directory is not None:
                 self._write_manifest()
@@ -277,7 +291,7 @@ class Cache:
         directory = Directory(path)
         names = directory.names()
         try:
-            cache = cls(_read_manifest(directory), directory)
+            cache = cls(read_manifest(directory), directory)
         except (FileNotFoundError, CorruptCache) as error:
             return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
         problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
@@ -310,14 +324,8 @@ class Cache:
         assert self._directory is not None
         names = self._directory.names()
         self.manifest = replace(self.manifest, parts=tuple(filter(parts.is_part, names)))
-        data = self.manifest.to_json()
         # Not written if nothing changed: a run that draws nothing leaves the store as it is.
-        if MANIFEST not in names or self._directory.read(MANIFEST) != data:
-            self._directory.write(MANIFEST, data)
-
-
-def _read_manifest(directory: Directory) -> Manifest:
-    return Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES))
+        put_manifest(self._directory, self.manifest)
 
 
 def _named_first(manifest: Manifest, names: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
 from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.recovery import has_cut_manifest
 from recert.cache.samples import as_array, common, simplified
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
@@ -28,7 +29,7 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
     if len(stores) < 1:
         raise ValueError("expected at least one store to merge, got none")
     target = Directory(out)
-    if MANIFEST in target.names():
+    if MANIFEST in target.names() and not has_cut_manifest(target):
         raise FileExistsError(f"expected a new place for the merged cache, got {out}, which holds one already")
     sources = [Cache.open(store) for store in stores]
     manifest = merged([source.manifest for source in sources], allow_numerics=allow_numerics)
