@@ -1,6 +1,7 @@
 """Several stores of one model become one: shards of a cluster run, or inputs that were certified apart."""
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -45,17 +46,32 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
     path = target.local.rstrip("/")
     folder, name = os.path.split(path)
     # Beside the target, thus on the same disk: a rename then moves the folder in one step, complete or not at all.
-    unfinished = Directory(os.path.join(folder, f".{name}.merging"))
+    beside = os.path.join(folder, f".{name}.merging")
+    unfinished = Directory(beside)
+    _check_ours(beside)  # before the lock, which is a file in it
     with unfinished.locked():
+        _check_ours(beside)  # it may have been put there in between
         # An earlier merge that was killed leaves files here; files of other kinds are not ours to remove.
         for left_over in unfinished.names():
             if left_over.endswith((".parquet", ".json", ".tmp")):
                 unfinished.remove(left_over)
         _fill(Cache(manifest, unfinished), unfinished, sources)
-        assert unfinished.local is not None
-        os.rename(unfinished.local, path)
+        os.rename(beside, path)
         flush_directory(folder or ".")
     return Cache.open(out)
+
+
+def _check_ours(path: str) -> None:
+    """Refuse what is there unless it is a folder of ours. Files are removed there, and behind a link are those of others."""
+    if not os.path.lexists(path):
+        return
+    there = os.lstat(path)
+    if not stat.S_ISDIR(there.st_mode):
+        raise FileExistsError(f"expected a folder for the unfinished merge at {path}, got a link or a file; remove it")
+    if os.name == "posix" and there.st_uid != os.geteuid():
+        raise FileExistsError(
+            f"expected a folder of your own at {path}, got one of another user; merge to another place"
+        )
 
 
 def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
