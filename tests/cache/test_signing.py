@@ -4,10 +4,12 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
+from recert import Cache
 from recert.cache import signing
 from recert.errors import CorruptCache
 from tests.cache.stores import forge, make, rewrite_manifest
@@ -78,6 +80,26 @@ def test_extending_breaks_it_and_reading_does_not(signed: tuple[Path, Path, Path
     make(store, slice(0, 3))
     assert "extended since; sign again" in signing.check_signature(store, public)[0]
     signing.sign(store, key)
+    assert signing.check_signature(store, public) == []
+
+
+def test_a_run_that_draws_nothing_keeps_the_signature_whatever_its_data_is_called(
+    signed: tuple[Path, Path, Path],
+) -> None:
+    store, key, public = signed
+    before = (store / "_manifest.json").read_bytes()
+    with pytest.warns(UserWarning, match="signed and unchanged, so that it keeps the names"):
+        make(store, slice(0, 2)).remember_names(data="another name")
+    assert (store / "_manifest.json").read_bytes() == before
+    assert signing.check_signature(store, public) == []
+    with pytest.warns(UserWarning, match="its signature is void; sign again"):
+        grown = make(store, slice(0, 3))
+    grown.remember_names(data="another name")  # there is nothing left to keep
+    assert Cache.open(store).manifest.names == {"data": "another name"}
+    signing.sign(store, key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(store, slice(0, 3)).remember_names(data="another name")
     assert signing.check_signature(store, public) == []
 
 

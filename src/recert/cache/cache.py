@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recert.cache import limits, parts
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
-from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
 from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
@@ -36,6 +36,7 @@ class Cache:
         self.digests = tuple(manifest.inputs if digests is None else digests)
         self._directory = directory
         self._cut: tuple[str, ...] = ()
+        self._changed = False
         self._table = VoteTable(directory, manifest.context, manifest.classes)
 
     def __repr__(self) -> str:
@@ -173,12 +174,22 @@ class Cache:
         return sizes_seen(m.context, Inputs.of(m.inputs)) or m.looks
 
     def remember_names(self, **names: str) -> None:
-        """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
+        """Note what a person calls the model and the data, for messages and tables: never trusted, no context.
+
+        A signed store keeps the names that were signed, unless votes or settings were added to it since it was opened.
+        """
         names = {kind: name[: limits.TEXT] for kind, name in names.items()}
         with nullcontext() if self._directory is None else self._directory.locked():
             # Another process may have grown the store since it was opened: its manifest is read again, under the lock.
             known = self.manifest if self._directory is None else read_manifest(self._directory)
-            self.manifest = replace(known, names={**known.names, **names})
+            named = replace(known, names={**known.names, **names})
+            if self._directory is not None and not self._changed and SIGNATURE in self._directory.names():
+                if named != known:
+                    warnings.warn(
+                        f"{self._directory} is signed and unchanged, so that it keeps the names it has", stacklevel=2
+                    )
+                return
+            self.manifest = named
             if self._directory is not None:
                 self._write_manifest()
 
@@ -324,8 +335,13 @@ class Cache:
         assert self._directory is not None
         names = self._directory.names()
         self.manifest = replace(self.manifest, parts=tuple(filter(parts.is_part, names)))
-        # Not written if nothing changed: a run that draws nothing leaves the store as it is.
-        put_manifest(self._directory, self.manifest)
+        # Not written if nothing changed: a run that draws nothing leaves the store, and its signature, as it is.
+        changed = put_manifest(self._directory, self.manifest)
+        if changed and not self._changed and SIGNATURE in names:
+            warnings.warn(
+                f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
+            )
+        self._changed |= changed
 
 
 def _named_first(manifest: Manifest, names: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
-from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
 from recert.errors import CorruptCache
 from recert.extras import import_extra
 from recert.storage import Directory
@@ -16,7 +16,6 @@ from recert.storage import Directory
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-SIGNATURE = "_manifest.sig"
 PURPOSE = b"recert manifest, schema 1\n"  # so that a signature made for something else never fits
 SIGNATURE_BYTES = 1000
 KEY_BYTES = 10_000
