@@ -5,15 +5,18 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
+from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
 from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
+from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
@@ -22,8 +25,6 @@ from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.storage import Directory
 from recert.votes import Votes
-
-STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
 
 
 class Cache:
@@ -46,14 +47,26 @@ class Cache:
         return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise.spec}, seed {m.seed}>"
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""
-        directory = Directory(path)
+    def open(cls, path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None) -> Self:
+        """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash.
+
+        With a public key (a PEM file), or one that the environment variable RECERT_PUBLIC_KEY names, a cache is refused
+        unless the key's owner signed all of it.
+        """
+        return cls._read(Directory(path), wanted_key(public_key))
+
+    @classmethod
+    def just_written(cls, path: str | os.PathLike[str]) -> Self:
+        """A cache that this process wrote, read back: nobody can have signed it yet."""
+        return cls._read(Directory(path), None)
+
+    @classmethod
+    def _read(cls, directory: Directory, public_key: Path | None) -> Self:
         names = directory.names()
         if MANIFEST not in names:
             there = f"{len(names)} other files" if names else "nothing there"
             raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
-        manifest = last_good_manifest(directory)
+        manifest = last_good_manifest(directory) if public_key is None else signed_manifest(directory, public_key)
         if manifest is None:
             raise CorruptCache(f"{directory} holds no votes yet; run the same certify again")
         cache, missing = cls._opened(directory, manifest)
@@ -71,7 +84,7 @@ class Cache:
         cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
         cache._cut = tuple(cut)
         # Parts that the manifest does not name are read as well: a killed run wrote them after its last manifest.
-        for name in _named_first(cache.manifest, [name for name in names if name not in cut]):
+        for name in named_first(cache.manifest, [name for name in names if name not in cut]):
             cache._table.add(cache._table.read(name), name)
         return cache, missing
 
@@ -299,24 +312,7 @@ class Cache:
     @classmethod
     def diagnose(cls, path: str | os.PathLike[str]) -> list[str]:
         """Read every part of a stored cache in full, however damaged it is, and say what is wrong, one line each."""
-        directory = Directory(path)
-        names = directory.names()
-        try:
-            cache = cls(read_manifest(directory), directory)
-        except (FileNotFoundError, CorruptCache) as error:
-            return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
-        problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
-        for name in _named_first(cache.manifest, names):
-            try:
-                cache._table.add(cache._table.read(name), name)
-            except CorruptCache as error:
-                problems.append(str(error))
-        try:
-            cache.looks.known()
-        except CorruptCache as error:
-            problems.append(str(error))
-        lacking = {digest for digest, _, _ in cache.missing()}
-        return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
+        return list(examine(path).problems)
 
     def _require_promise(self) -> None:
         if not self.promises_votes:
@@ -342,12 +338,6 @@ class Cache:
                 f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
             )
         self._changed |= changed
-
-
-def _named_first(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Parts in the order they are read: those that the manifest names first, so that an error names the other one."""
-    named = set(manifest.parts)
-    return sorted(filter(parts.is_part, names), key=lambda name: (name not in named, name))
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:

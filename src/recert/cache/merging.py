@@ -38,7 +38,7 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         # A remote store cannot be renamed in one step. Its manifest is written last: without it there is no cache.
         whole = Cache(manifest, target)
         _fill(whole, target, sources)
-        return Cache.open(out)
+        return Cache.just_written(out)
     if target.names():
         raise FileExistsError(
             f"expected a new or empty folder for the merged cache, got {out}, which holds other files"
@@ -58,7 +58,7 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         _fill(Cache(manifest, unfinished), unfinished, sources)
         os.rename(beside, path)
         flush_directory(folder or ".")
-    return Cache.open(out)
+    return Cache.just_written(out)
 
 
 def _check_ours(path: str) -> None:
