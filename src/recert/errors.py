@@ -54,6 +54,10 @@ class CorruptCache(RecertError):
     """A file of the cache is not what was written: restore it, or delete it and run `certify` again."""
 
 
+class UntrustedCache(RecertError):
+    """A cache is not what the owner of the given public key signed: get the signed one, or have it signed."""
+
+
 class StoreBusy(RecertError):
     """Another process is writing to this store: wait for it, or use another store."""
 

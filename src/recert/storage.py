@@ -1,4 +1,4 @@
-"""A directory of small immutable files, on this disk or behind any fsspec URL. Every write is all or nothing."""
+"""A directory of small immutable files, on this disk or behind any fsspec URL. On a disk every write is all or nothing."""
 
 import errno
 import os
@@ -62,7 +62,7 @@ class Directory:
         self._files.rm_file(self._path(name))
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a whole file in place, or nothing of it, whenever the process dies."""
+        """Put a whole file in place. On a disk it is all or nothing, whenever the process dies; a put may be cut."""
         if self.local is None:
             self._files.pipe_file(self._path(name), data)
             return

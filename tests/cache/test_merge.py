@@ -152,6 +152,36 @@ def test_two_merges_to_one_place_do_not_mix(tmp_path: Path, shards: list[Path]) 
         merge(tmp_path / "whole", shards)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_nothing_is_removed_behind_a_link(
+    tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    """A link under the name of the unfinished merge, put there before it or as it takes the lock."""
+    precious = tmp_path / "precious"
+    make(precious)
+    (precious / ".lock").unlink()
+    before, link = files(precious), tmp_path / ".whole.merging"
+    if late:
+        real = Directory.locked
+        monkeypatch.setattr(Directory, "locked", lambda self: (link.symlink_to(precious), real(self))[1])
+    else:
+        link.symlink_to(precious)
+    with pytest.raises(FileExistsError, match="got a link or a file; remove it"):
+        merge(tmp_path / "whole", shards)
+    assert {name: data for name, data in files(precious).items() if name != ".lock"} == before
+    assert late or not (precious / ".lock").exists()
+    assert not (tmp_path / "whole").exists()
+
+
+def test_a_folder_of_another_user_is_not_used(
+    tmp_path: Path, shards: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".whole.merging").mkdir()
+    monkeypatch.setattr(merging.os, "geteuid", lambda: os.stat(tmp_path).st_uid + 1)
+    with pytest.raises(FileExistsError, match="another user"):
+        merge(tmp_path / "whole", shards)
+
+
 def test_places_that_are_taken(tmp_path: Path, shards: list[Path]) -> None:
     with pytest.raises(FileExistsError, match="holds one already"):
         merge(shards[0], shards)

@@ -4,10 +4,12 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
+from recert import Cache
 from recert.cache import signing
 from recert.errors import CorruptCache
 from tests.cache.stores import forge, make, rewrite_manifest
@@ -32,17 +34,19 @@ def test_a_signed_cache_is_accepted_and_the_key_is_private(signed: tuple[Path, P
 
 
 def test_the_signature_is_plain_ed25519(signed: tuple[Path, Path, Path]) -> None:
-    """Checked with nothing of ours: base64, the manifest's bytes, and the key."""
+    """Checked with nothing of ours: base64, the manifest's hash, and the key."""
     import base64
+    import hashlib
 
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     store, _, public = signed
-    kind, encoded = (store / "_manifest.sig").read_text().split()
+    kind, serial, date, manifest, encoded = (store / "_manifest.sig").read_text().splitlines()
     key = load_pem_public_key(public.read_bytes())
-    message = b"recert manifest, schema 1\n" + (store / "_manifest.json").read_bytes()
+    message = f"recert manifest, schema 1, with serial and date\n{serial}\n{date}\n{manifest}\n".encode()
     key.verify(base64.b64decode(encoded), message)  # type: ignore[union-attr,call-arg]
-    assert kind == "ed25519"
+    assert (kind, serial) == ("ed25519-2", "serial 1")
+    assert manifest == f"manifest {hashlib.sha256((store / '_manifest.json').read_bytes()).hexdigest()}"
 
 
 def test_tampering_is_found(signed: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -68,7 +72,9 @@ def test_an_honest_part_that_was_not_signed_is_found(signed: tuple[Path, Path, P
     make(tmp_path / "other", slice(2, 4))
     part = next((tmp_path / "other").glob("part-*"))
     (store / part.name).write_bytes(part.read_bytes())
-    assert signing.check_signature(store, public) == [f"{part.name} is not named by _manifest.json"]
+    assert signing.check_signature(store, public) == [
+        f"{part.name} is not named by _manifest.json, so that it is not signed"
+    ]
 
 
 def test_extending_breaks_it_and_reading_does_not(signed: tuple[Path, Path, Path]) -> None:
@@ -78,6 +84,26 @@ def test_extending_breaks_it_and_reading_does_not(signed: tuple[Path, Path, Path
     make(store, slice(0, 3))
     assert "extended since; sign again" in signing.check_signature(store, public)[0]
     signing.sign(store, key)
+    assert signing.check_signature(store, public) == []
+
+
+def test_a_run_that_draws_nothing_keeps_the_signature_whatever_its_data_is_called(
+    signed: tuple[Path, Path, Path],
+) -> None:
+    store, key, public = signed
+    before = (store / "_manifest.json").read_bytes()
+    with pytest.warns(UserWarning, match="signed and unchanged, so that it keeps the names"):
+        make(store, slice(0, 2)).remember_names(data="another name")
+    assert (store / "_manifest.json").read_bytes() == before
+    assert signing.check_signature(store, public) == []
+    with pytest.warns(UserWarning, match="its signature is void; sign again"):
+        grown = make(store, slice(0, 3))
+    grown.remember_names(data="another name")  # there is nothing left to keep
+    assert Cache.open(store).manifest.names == {"data": "another name"}
+    signing.sign(store, key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(store, slice(0, 3)).remember_names(data="another name")
     assert signing.check_signature(store, public) == []
 
 

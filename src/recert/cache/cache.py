@@ -5,14 +5,18 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
+from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
-from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
+from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
+from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
@@ -22,8 +26,6 @@ from recert.noise import Stream
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.storage import Directory
 from recert.votes import Votes
-
-STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
 
 
 class Cache:
@@ -35,6 +37,8 @@ class Cache:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
         self._directory = directory
+        self._cut: tuple[str, ...] = ()
+        self._changed = False
         self._table = VoteTable(directory, manifest.context, manifest.classes)
 
     def __repr__(self) -> str:
@@ -44,10 +48,29 @@ class Cache:
         return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise.spec}, seed {m.seed}>"
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
-        """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash."""
-        directory = Directory(path)
-        cache, missing = cls._opened(directory)
+    def open(cls, path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None) -> Self:
+        """A stored cache, from a local path or any fsspec URL. Every part is checked against its own hash.
+
+        With a public key (a PEM file), or one that the environment variable RECERT_PUBLIC_KEY names, a cache is refused
+        unless the key's owner signed all of it.
+        """
+        return cls._read(Directory(path), wanted_key(public_key))
+
+    @classmethod
+    def just_written(cls, path: str | os.PathLike[str]) -> Self:
+        """A cache that this process wrote, read back: nobody can have signed it yet."""
+        return cls._read(Directory(path), None)
+
+    @classmethod
+    def _read(cls, directory: Directory, public_key: Path | None) -> Self:
+        names = directory.names()
+        if MANIFEST not in names:
+            there = f"{len(names)} other files" if names else "nothing there"
+            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
+        manifest = last_good_manifest(directory) if public_key is None else signed_manifest(directory, public_key)
+        if manifest is None:
+            raise CorruptCache(f"{directory} holds no votes yet; run the same certify again")
+        cache, missing = cls._opened(directory, manifest)
         if missing:
             raise CorruptCache(
                 f"{directory} lacks {missing[0]}; restore it, or run the same certify again, which draws its votes anew"
@@ -55,17 +78,14 @@ class Cache:
         return cache
 
     @classmethod
-    def _opened(cls, directory: Directory) -> tuple[Self, list[str]]:
-        """The cache without parts that are gone, and the names of these."""
+    def _opened(cls, directory: Directory, manifest: Manifest, *, cut: Sequence[str] = ()) -> tuple[Self, list[str]]:
+        """The cache without parts that are gone or `cut`, and the names of those that are gone."""
         names = directory.names()
-        if MANIFEST not in names:
-            there = f"{len(names)} other files" if names else "nothing there"
-            raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {there}; check the path")
-        manifest = _read_manifest(directory)
         missing = sorted(set(manifest.parts) - set(names))
         cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
+        cache._cut = tuple(cut)
         # Parts that the manifest does not name are read as well: a killed run wrote them after its last manifest.
-        for name in _named_first(cache.manifest, names):
+        for name in named_first(cache.manifest, [name for name in names if name not in cut]):
             cache._table.add(cache._table.read(name), name)
         return cache, missing
 
@@ -77,12 +97,18 @@ class Cache:
         if store is None:
             return cls(wanted, None, digests)
         directory = Directory(store)
-        if MANIFEST in directory.names():
-            cache, missing = cls._opened(directory)
+        known = last_good_manifest(directory)
+        if known is not None:
+            cache, missing = cls._opened(directory, known, cut=cut_parts(directory, known))
             cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
             if missing:
                 warnings.warn(
                     f"{directory} lacks {len(missing)} of its parts; their votes are drawn again", stacklevel=3
+                )
+            if cache._cut:
+                warnings.warn(
+                    f"{len(cache._cut)} parts of {directory} are cut off and not used; their votes are drawn again",
+                    stacklevel=3,
                 )
             cache.manifest = cache.manifest.extended(wanted)
         elif any(map(parts.is_part, directory.names())):
@@ -103,8 +129,7 @@ class Cache:
     @staticmethod
     def manifest_at(store: str | os.PathLike[str]) -> Manifest | None:
         """The manifest of the cache at `store`; None if there is no cache."""
-        directory = Directory(store)
-        return _read_manifest(directory) if MANIFEST in directory.names() else None
+        return last_good_manifest(Directory(store))
 
     def missing(self) -> list[tuple[str, Stream, range]]:
         """Votes that are still to be drawn: (input, stream, sample range), each input once."""
@@ -145,6 +170,9 @@ class Cache:
             yield writer
             writer.flush()
             return
+        for name in self._cut:  # the manifest below names every part that is there
+            self._directory.remove(name)
+        self._cut = ()
         # Before the first part: a run that is killed later leaves a store that can be continued.
         self._write_manifest()
         writer = PartWriter(self.manifest.classes, close, inputs_per_part=inputs_per_part)
@@ -175,12 +203,22 @@ class Cache:
         return sizes_seen(m.context, Inputs.of(m.inputs)) or m.looks
 
     def remember_names(self, **names: str) -> None:
-        """Note what a person calls the model and the data, for messages and tables: never trusted, no context."""
+        """Note what a person calls the model and the data, for messages and tables: never trusted, no context.
+
+        A signed store keeps the names that were signed, unless votes or settings were added to it since it was opened.
+        """
         names = {kind: name[: limits.TEXT] for kind, name in names.items()}
         with nullcontext() if self._directory is None else self._directory.locked():
             # Another process may have grown the store since it was opened: its manifest is read again, under the lock.
-            known = self.manifest if self._directory is None else _read_manifest(self._directory)
-            self.manifest = replace(known, names={**known.names, **names})
+            known = self.manifest if self._directory is None else read_manifest(self._directory)
+            named = replace(known, names={**known.names, **names})
+            if self._directory is not None and not self._changed and SIGNATURE in self._directory.names():
+                if named != known:
+                    warnings.warn(
+                        f"{self._directory} is signed and unchanged, so that it keeps the names it has", stacklevel=2
+                    )
+                return
+            self.manifest = named
             if self._directory is not None:
                 self._write_manifest()
 
@@ -294,24 +332,7 @@ class Cache:
     @classmethod
     def diagnose(cls, path: str | os.PathLike[str]) -> list[str]:
         """Read every part of a stored cache in full, however damaged it is, and say what is wrong, one line each."""
-        directory = Directory(path)
-        names = directory.names()
-        try:
-            cache = cls(_read_manifest(directory), directory)
-        except (FileNotFoundError, CorruptCache) as error:
-            return [str(error) if MANIFEST in str(error) else f"{MANIFEST}: {error}"]
-        problems = [f"{name} is missing" for name in sorted(set(cache.manifest.parts) - set(names))]
-        for name in _named_first(cache.manifest, names):
-            try:
-                cache._table.add(cache._table.read(name), name)
-            except CorruptCache as error:
-                problems.append(str(error))
-        try:
-            cache.looks.known()
-        except CorruptCache as error:
-            problems.append(str(error))
-        lacking = {digest for digest, _, _ in cache.missing()}
-        return problems + [f"input {digest[:12]} lacks votes; run certify again" for digest in sorted(lacking)]
+        return list(examine(path).problems)
 
     def _require_promise(self) -> None:
         if not self.promises_votes:
@@ -330,20 +351,13 @@ class Cache:
         assert self._directory is not None
         names = self._directory.names()
         self.manifest = replace(self.manifest, parts=tuple(filter(parts.is_part, names)))
-        data = self.manifest.to_json()
-        # Not written if nothing changed: a run that draws nothing leaves the store as it is.
-        if MANIFEST not in names or self._directory.read(MANIFEST) != data:
-            self._directory.write(MANIFEST, data)
-
-
-def _read_manifest(directory: Directory) -> Manifest:
-    return Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES))
-
-
-def _named_first(manifest: Manifest, names: Sequence[str]) -> list[str]:
-    """Parts in the order they are read: those that the manifest names first, so that an error names the other one."""
-    named = set(manifest.parts)
-    return sorted(filter(parts.is_part, names), key=lambda name: (name not in named, name))
+        # Not written if nothing changed: a run that draws nothing leaves the store, and its signature, as it is.
+        changed = put_manifest(self._directory, self.manifest)
+        if changed and not self._changed and SIGNATURE in names:
+            warnings.warn(
+                f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
+            )
+        self._changed |= changed
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from recert.noise import Noise, Stream, noise_with_spec
 
 SCHEMA = 1
 MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders pass over it
+SIGNATURE = "_manifest.sig"
 
 
 @dataclass(frozen=True)

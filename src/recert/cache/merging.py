@@ -1,6 +1,7 @@
 """Several stores of one model become one: shards of a cluster run, or inputs that were certified apart."""
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ import numpy as np
 from recert.cache import limits, parts
 from recert.cache.cache import Cache
 from recert.cache.manifest import MANIFEST, Manifest
+from recert.cache.recovery import has_cut_manifest
 from recert.cache.samples import as_array, common, simplified
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
@@ -28,7 +30,7 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
     if len(stores) < 1:
         raise ValueError("expected at least one store to merge, got none")
     target = Directory(out)
-    if MANIFEST in target.names():
+    if MANIFEST in target.names() and not has_cut_manifest(target):
         raise FileExistsError(f"expected a new place for the merged cache, got {out}, which holds one already")
     sources = [Cache.open(store) for store in stores]
     manifest = merged([source.manifest for source in sources], allow_numerics=allow_numerics)
@@ -36,7 +38,7 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
         # A remote store cannot be renamed in one step. Its manifest is written last: without it there is no cache.
         whole = Cache(manifest, target)
         _fill(whole, target, sources)
-        return Cache.open(out)
+        return Cache.just_written(out)
     if target.names():
         raise FileExistsError(
             f"expected a new or empty folder for the merged cache, got {out}, which holds other files"
@@ -44,17 +46,32 @@ def merge(out: Path, stores: Sequence[Path], *, allow_numerics: bool = False) ->
     path = target.local.rstrip("/")
     folder, name = os.path.split(path)
     # Beside the target, thus on the same disk: a rename then moves the folder in one step, complete or not at all.
-    unfinished = Directory(os.path.join(folder, f".{name}.merging"))
+    beside = os.path.join(folder, f".{name}.merging")
+    unfinished = Directory(beside)
+    _check_ours(beside)  # before the lock, which is a file in it
     with unfinished.locked():
+        _check_ours(beside)  # it may have been put there in between
         # An earlier merge that was killed leaves files here; files of other kinds are not ours to remove.
         for left_over in unfinished.names():
             if left_over.endswith((".parquet", ".json", ".tmp")):
                 unfinished.remove(left_over)
         _fill(Cache(manifest, unfinished), unfinished, sources)
-        assert unfinished.local is not None
-        os.rename(unfinished.local, path)
+        os.rename(beside, path)
         flush_directory(folder or ".")
-    return Cache.open(out)
+    return Cache.just_written(out)
+
+
+def _check_ours(path: str) -> None:
+    """Refuse what is there unless it is a folder of ours. Files are removed there, and behind a link are those of others."""
+    if not os.path.lexists(path):
+        return
+    there = os.lstat(path)
+    if not stat.S_ISDIR(there.st_mode):
+        raise FileExistsError(f"expected a folder for the unfinished merge at {path}, got a link or a file; remove it")
+    if os.name == "posix" and there.st_uid != os.geteuid():
+        raise FileExistsError(
+            f"expected a folder of your own at {path}, got one of another user; merge to another place"
+        )
 
 
 def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:

@@ -1,91 +1,77 @@
 """Signed caches: an Ed25519 signature over the manifest, which names every part by its hash."""
 
-import base64
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from recert.cache import limits, parts
+from recert.cache import keys, limits
 from recert.cache.cache import Cache
-from recert.cache.manifest import MANIFEST, Manifest
-from recert.errors import CorruptCache
-from recert.extras import import_extra
+from recert.cache.checking import Findings, examine
+from recert.cache.keys import create_key
+from recert.cache.manifest import MANIFEST, SIGNATURE
+from recert.cache.signatures import LARGEST_SERIAL, Signature, check_signed, signature_at
+from recert.errors import CorruptCache, UntrustedCache
 from recert.storage import Directory
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-
-SIGNATURE = "_manifest.sig"
-PURPOSE = b"recert manifest, schema 1\n"  # so that a signature made for something else never fits
-SIGNATURE_BYTES = 1000
-KEY_BYTES = 10_000
-ED25519, SERIALIZATION = "hazmat.primitives.asymmetric.ed25519", "hazmat.primitives.serialization"
+__all__ = ["check_signature", "create_key", "examine_signed", "is_signed", "sign", "signature_of"]
 
 
-def create_key(path: Path) -> Path:
-    """A new private key at `path`, readable by its owner only, and its public key at `path`.pub."""
-    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
-    key = ed25519.Ed25519PrivateKey.generate()
-    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, plain)
-    public = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
-    public_path = path.with_name(f"{path.name}.pub")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for file, content, mode in ((path, private, 0o600), (public_path, public, 0o644)):
-        # Created with its permissions, and only if it does not exist: there is no moment at which others can read the key.
-        try:
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except FileExistsError:
-            raise FileExistsError(f"{file} exists already; a key is never overwritten") from None
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-    return public_path
-
-
-def sign(store: str | os.PathLike[str], key_file: Path) -> list[str]:
+def sign(store: str | os.PathLike[str], key_file: Path, *, serial: int | None = None) -> list[str]:
     """Sign a sound, complete cache; the signature is a file beside the manifest. Returns warnings, one line each.
 
-    Whatever changes the manifest (more inputs, more samples, another alpha) makes the signature invalid: sign again.
+    Its serial is one more than that of the signature there, if the same key made it, unless a larger one is given. Whatever
+    changes the manifest (more inputs, more samples, another alpha) makes the signature invalid: sign again.
     """
-    key = _private_key(key_file)
+    key = keys.private_key(key_file)
     directory = Directory(store)
     # Locked from the check to the signature: what is signed is what was checked.
     with Cache.locked(store):
-        problems = _unsound(directory)
+        found = examine(store)
+        problems = [*found.problems, *found.unnamed]
         if problems:
             raise CorruptCache(
                 f"expected a sound and complete cache to sign, got: {problems[0]}; run certify again first"
             )
-        signature = key.sign(PURPOSE + directory.read(MANIFEST, limits.MANIFEST_BYTES))
-        directory.write(SIGNATURE, b"ed25519 " + base64.b64encode(signature) + b"\n")
+        manifest = directory.read(MANIFEST, limits.MANIFEST_BYTES)
+        there = signature_at(directory)
+        # A serial is taken from a signature of ours only: anyone may write a huge one into the file.
+        least = there.serial + 1 if there is not None and there.is_by(key.public_key(), manifest) else 1
+        serial = least if serial is None else serial
+        if not least <= serial < LARGEST_SERIAL:
+            raise ValueError(
+                f"expected a serial from {least} up to {LARGEST_SERIAL - 1}, got {serial}; signatures count up"
+            )
+        directory.write(SIGNATURE, Signature.make(manifest, serial, key).to_bytes())
     open_to = stat.S_IMODE(os.stat(key_file).st_mode) & 0o077
     return [f"{key_file} can be read by others; do: chmod 600 {key_file}"] if open_to else []
 
 
-def check_signature(store: str | os.PathLike[str], public_key_file: Path) -> list[str]:
+def check_signature(store: str | os.PathLike[str], public_key_file: Path, *, least_serial: int = 0) -> list[str]:
     """What is wrong with a signed cache, one line each; an empty list: all of it is what the key's owner signed."""
-    key = _public_key(public_key_file)
+    return list(examine_signed(store, public_key_file, least_serial=least_serial).problems)
+
+
+def examine_signed(store: str | os.PathLike[str], public_key_file: Path, *, least_serial: int = 0) -> Findings:
+    """What was checked in a cache, its signature first, and what is wrong. A part that is not named is not signed."""
+    key = keys.public_key(public_key_file)
     directory = Directory(store)
     names = directory.names()
     if MANIFEST not in names:
         raise FileNotFoundError(f"expected a cache with a {MANIFEST} at {directory}, got {len(names)} other files")
-    if SIGNATURE not in names:
-        return [f"there is no {SIGNATURE}: the cache was never signed; sign it with: recert cache sign"]
-    form, _, encoded = directory.read(SIGNATURE, SIGNATURE_BYTES).strip().partition(b" ")
     try:
-        signature = base64.b64decode(encoded, validate=True)
-        if form != b"ed25519":
-            raise ValueError
-    except ValueError:
-        return [f"{SIGNATURE} is not a signature: expected 'ed25519' and 64 bytes in base64"]
-    try:
-        key.verify(signature, PURPOSE + directory.read(MANIFEST, limits.MANIFEST_BYTES))
-    except _cryptography("exceptions").InvalidSignature:
-        return [
-            f"{SIGNATURE} does not fit: another key signed it, or {MANIFEST} was changed or extended since; sign again"
-        ]
-    return _unsound(directory)
+        manifest = directory.read(MANIFEST, limits.MANIFEST_BYTES)
+        signature = check_signed(directory, manifest, key, least_serial=least_serial)
+    except UntrustedCache as error:
+        return Findings(problems=(str(error),))
+    found = examine(store)
+    return replace(
+        found,
+        problems=(*found.problems, *(f"{line}, so that it is not signed" for line in found.unnamed)),
+        unnamed=(),
+        checked=(f"signature: by this key, {signature.described}", *found.checked),
+        not_checked=tuple(line for line in found.not_checked if not line.startswith("signature")),
+    )
 
 
 def is_signed(store: str | os.PathLike[str]) -> bool:
@@ -93,45 +79,6 @@ def is_signed(store: str | os.PathLike[str]) -> bool:
     return SIGNATURE in Directory(store).names()
 
 
-def _unsound(directory: Directory) -> list[str]:
-    """Problems of a cache, and parts that its manifest does not name: only what is named is signed."""
-    problems = Cache.diagnose(directory.url)
-    if problems:
-        return problems
-    named = Manifest.from_json(directory.read(MANIFEST, limits.MANIFEST_BYTES)).parts
-    unnamed = sorted(set(filter(parts.is_part, directory.names())) - set(named))
-    return [f"{name} is not named by {MANIFEST}" for name in unnamed]
-
-
-def _private_key(path: Path) -> "Ed25519PrivateKey":
-    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
-    key: Ed25519PrivateKey = _key(
-        path, ed25519.Ed25519PrivateKey, "private", lambda data: serialization.load_pem_private_key(data, None)
-    )
-    return key
-
-
-def _public_key(path: Path) -> "Ed25519PublicKey":
-    ed25519, serialization = _cryptography(ED25519), _cryptography(SERIALIZATION)
-    key: Ed25519PublicKey = _key(path, ed25519.Ed25519PublicKey, "public", serialization.load_pem_public_key)
-    return key
-
-
-def _key(path: Path, kind: Any, word: str, load: Any) -> Any:
-    unsupported = _cryptography("exceptions").UnsupportedAlgorithm
-    with open(path, "rb") as file:
-        data = file.read(KEY_BYTES)
-    remedy = "make one with: recert cache keygen KEYFILE"
-    try:
-        key = load(data)
-    except TypeError:
-        raise ValueError(f"expected a key without a password in {path}, got an encrypted one; {remedy}") from None
-    except (ValueError, unsupported):
-        raise ValueError(f"expected an Ed25519 {word} key (PEM) in {path}, got something else; {remedy}") from None
-    if not isinstance(key, kind):
-        raise ValueError(f"expected an Ed25519 {word} key in {path}, got {type(key).__name__.strip('_')}; {remedy}")
-    return key
-
-
-def _cryptography(module: str) -> Any:
-    return import_extra(f"cryptography.{module}", extra="sign", purpose="signing")
+def signature_of(store: str | os.PathLike[str]) -> Signature | None:
+    """The signature of a cache, good or bad; None if there is none."""
+    return signature_at(Directory(store))

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import check_output, say, show, summary, write
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
+    from recert.cache import Cache
     from recert.certificates import Certificates
     from recert.data import Dataset
     from recert.engines import Execution
@@ -116,13 +118,23 @@ def certify(
         say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
         raise typer.Exit(130) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
-    cache.remember_names(model=plain_name(named), data=plain_name(data.data))
+    _remember(cache, model=plain_name(named), data=plain_name(data.data))
     show([summary(model.model, certificates, dataset.labels, at)], result.format)
     say(
         f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
         f"re-certify a changed model with: recert recertify --store {store} ..."
     )
     finish(certificates, dataset.labels, dataset.indices, result)
+
+
+def _remember(cache: "Cache", **names: str) -> None:
+    """Note names for people. The votes are drawn and kept: whatever is wrong with the store now must not cost the result."""
+    from recert.errors import RecertError
+
+    try:
+        cache.remember_names(**names)
+    except (RecertError, OSError) as error:
+        say(f"[yellow]warning:[/yellow] {escape(f'the names of model and data were not noted: {error}')}")
 
 
 def _proxy(

@@ -22,6 +22,7 @@ def compare(
     model: o.ModelOptions,
     data: o.DataOptions,
     store: o.Store,
+    public_key: o.PublicKey = None,
     approximation: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +51,7 @@ def compare(
     from recert.cli.progress import drawn_progress
     from recert.recertification import available_methods
 
-    cache = recert.Cache.open(store)
+    cache = recert.Cache.open(store, public_key=public_key)
     known = cache.manifest
     unknown = [method for method in methods.split(",") if method not in available_methods()]
     if unknown:

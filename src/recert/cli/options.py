@@ -60,6 +60,12 @@ Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of th
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Store = Annotated[str, typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL.")]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        help="Refuse the cache unless the owner of this Ed25519 public key (PEM) signed all of it; the file that RECERT_PUBLIC_KEY names, if not given."
+    ),
+]
 Every = Annotated[int, typer.Option(help="Take every k-th input.")]
 Count = Annotated[int | None, typer.Option(help="Take at most this many inputs.")]
 Shard = Annotated[

@@ -22,6 +22,7 @@ def recertify(
     model: o.ModelOptions,
     data: o.DataOptions,
     store: o.Store,
+    public_key: o.PublicKey = None,
     samples: Annotated[
         int, typer.Option(help="Forward passes on the changed model, about the mean per input.")
     ] = 1_000,
@@ -72,7 +73,7 @@ def recertify(
     from recert.cli.progress import drawn_progress
     from recert.recertification import method_named
 
-    cache, dataset = recert.Cache.open(store), data.load()
+    cache, dataset = recert.Cache.open(store, public_key=public_key), data.load()
     check_labels(result.require, dataset.labels)
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")

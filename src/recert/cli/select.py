@@ -30,6 +30,7 @@ def select(
     model: o.ModelOptions,
     data: o.DataOptions,
     store: o.Store,
+    public_key: o.PublicKey = None,
     candidates: Annotated[
         list[str],
         typer.Option(
@@ -77,7 +78,7 @@ def select(
     from recert.choosing.summary_text import text_picture
     from recert.cli.progress import drawn_progress
 
-    cache, dataset = recert.Cache.open(store), data.load()
+    cache, dataset = recert.Cache.open(store, public_key=public_key), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to score candidates, got none")
     network = model.load(run.local_device)

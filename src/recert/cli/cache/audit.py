@@ -39,6 +39,7 @@ def audit(
         float, typer.Option(help="Say genuine only if more wrong votes than this share are excluded.")
     ] = 0.01,
     alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
+    public_key: o.PublicKey = None,
     format: o.OutputFormat = o.Format.TABLE,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
@@ -49,7 +50,7 @@ def audit(
     from recert.auditing.result import LIMITS
     from recert.cli.progress import drawn_progress
 
-    cache = recert.Cache.open(store)
+    cache = recert.Cache.open(store, public_key=public_key)
     dataset = _cached(data.load(), cache)
     network = model.load(run.local_device)
     with drawn_progress() as progress:

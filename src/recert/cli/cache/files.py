@@ -22,21 +22,37 @@ def add_to(app: typer.Typer) -> None:
 def verify(
     store: Where,
     public_key: Annotated[
-        Path | None, typer.Option(help="Check the signature, too, with this Ed25519 public key (PEM).")
+        Path | None,
+        typer.Option(
+            help="Check the signature, too, with this Ed25519 public key (PEM); the file that RECERT_PUBLIC_KEY names, if not given."
+        ),
+    ] = None,
+    least_serial: Annotated[
+        int | None, typer.Option(help="Refuse a signature whose serial is smaller: an old state that was put back.")
     ] = None,
     debug: o.Debug = False,
 ) -> None:
-    """Read every part and check it against its hash and its counts; exit with 1 if anything is wrong."""
-    from recert.cache import Cache
-    from recert.cache.signing import check_signature
+    """Read every part, check it against its hash and its counts, and say what was checked and what not; exit with 1 if anything is wrong."""
+    from recert.cache.checking import examine
+    from recert.cache.signatures import wanted_key
+    from recert.cache.signing import examine_signed
 
-    problems = Cache.diagnose(store) if public_key is None else check_signature(store, public_key)
-    for problem in problems:
+    key = wanted_key(public_key)
+    if key is None and least_serial is not None:
+        raise ValueError("expected --public-key with --least-serial, got none; a serial counts only if it is signed")
+    found = examine(store) if key is None else examine_signed(store, key, least_serial=least_serial or 0)
+    for problem in found.problems:
         print(problem)
-    sound = "the cache is sound" if public_key is None else "the cache is sound, and all of it is signed by this key"
-    say(sound if not problems else f"{len(problems)} problems")
-    if problems:
+    for name in found.unnamed:
+        print(f"{name}: a run was stopped, or somebody put it there; the same certify again names it")
+    for word, lines in (("checked", found.checked), ("not checked", found.not_checked)):
+        for line in lines:
+            say(escape(f"{word}: {line}"))
+    if found.problems:
+        say(f"{len(found.problems)} problems")
         raise typer.Exit(1)
+    but = f", but {len(found.unnamed)} parts are not named" if found.unnamed else ""
+    say(f"nothing is wrong with what was checked{but}")
 
 
 def merge(
@@ -62,9 +78,10 @@ def export(
     store: Where,
     out: Annotated[Path, typer.Argument(help="Where to: .parquet or .csv.")],
     alpha: Annotated[float | None, typer.Option(help="Bound the votes anew at this alpha.")] = None,
+    public_key: o.PublicKey = None,
     debug: o.Debug = False,
 ) -> None:
     """Write the certificates of a cache, a row per input."""
     from recert.cache import Cache
 
-    write(Cache.open(store).certify(alpha=alpha), out, None, None)
+    write(Cache.open(store, public_key=public_key).certify(alpha=alpha), out, None, None)

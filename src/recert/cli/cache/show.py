@@ -22,11 +22,13 @@ def add_to(app: typer.Typer) -> None:
     app.command("show", epilog="Example: recert cache show runs/digits-gaussian-0.5")(show_cache)
 
 
-def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.Debug = False) -> None:
+def show_cache(
+    store: Where, format: o.OutputFormat = o.Format.TABLE, public_key: o.PublicKey = None, debug: o.Debug = False
+) -> None:
     """What a cache holds: names, noise, counts, numerics, size; how sure the votes are, and the radii they certify."""
     from recert.cache import Cache
 
-    cache = Cache.open(store)
+    cache = Cache.open(store, public_key=public_key)
     complete = not cache.missing()
     facts = {**_facts(cache, store), "complete": complete}
     charts = _charts(cache) if complete and cache.promises_votes and cache.digests else {}
@@ -49,7 +51,6 @@ def show_cache(store: Where, format: o.OutputFormat = o.Format.TABLE, debug: o.D
 def _facts(cache: "Cache", store: str) -> dict[str, Any]:
     from recert.cache.manifest import escaped, short
     from recert.cache.parts import STREAMS
-    from recert.cache.signing import is_signed
 
     m, looks = cache.manifest, cache.looks.known()
     votes = {f"{name} votes of all inputs": cache.totals(stream)[0] for name, stream in STREAMS.items()}
@@ -64,8 +65,19 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
         "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
         "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics.to_text(),
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
-        "signature": "there is one; check it with verify --public-key" if is_signed(store) else "none",
+        "signature": _signature(store),
     }  # fmt: skip
+
+
+def _signature(store: str) -> str:
+    """What the signature file says, which is shown and not checked."""
+    from recert.cache.signing import is_signed, signature_of
+
+    if not is_signed(store):
+        return "none"
+    found = signature_of(store)
+    says = "a file that is none" if found is None else found.described
+    return f"{says}; check it with verify --public-key"
 
 
 def _charts(cache: "Cache") -> dict[str, list[Bin]]:

@@ -30,11 +30,19 @@ def keygen(
 def sign(
     store: Where,
     key: Annotated[Path, typer.Option(help="Ed25519 private key (PEM), e.g. from recert cache keygen.")],
+    serial: Annotated[
+        int | None, typer.Option(help="Its serial; one more than that of your signature there, if not given.")
+    ] = None,
     debug: o.Debug = False,
 ) -> None:
     """Sign a complete cache. Extending or changing it makes the signature invalid: sign again then."""
     from recert.cache import signing
 
-    for warning in signing.sign(store, key):
+    for warning in signing.sign(store, key, serial=serial):
         say(f"[yellow]warning:[/yellow] {escape(warning)}")
-    say(escape(f"signed; anyone with the public key can run: recert cache verify {store} --public-key {key}.pub"))
+    made = signing.signature_of(store)
+    say(
+        escape(
+            f"signed, {made.described if made else 'and changed since'}; anyone with the public key can run: recert cache verify {store} --public-key {key}.pub"
+        )
+    )
