@@ -48,7 +48,7 @@ ALLOWED = {
     "errors": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise"},
+    "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
     "cache": {"certificates", "errors", "extras", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling"},
@@ -68,8 +68,8 @@ ALLOWED = {
     },
     "approximations": {"registration", "errors", "models", "noise", "sampling"},
     "data": {"errors", "extras", "models"},
-    "figures": {"choosing"},
-    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},
+    "figures": {"choosing", "storage"},
+    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "storage", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
 }  # fmt: skip
 

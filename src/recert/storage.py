@@ -68,18 +68,7 @@ class Directory:
             return
         with self._explained():
             os.makedirs(self._root, exist_ok=True)
-            temporary = self._path(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, self._path(name))
-            except BaseException:
-                if os.path.exists(temporary):
-                    os.remove(temporary)
-                raise
-            flush_directory(self._root)
+            write_whole(self._path(name), data)
 
     @contextmanager
     def locked(self) -> "Iterator[None]":
@@ -119,6 +108,32 @@ class Directory:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Put a whole file in place of what is there, or leave that as it is, whenever the process dies or the disk fills up."""
+    # A link is followed, so that the file that it names is replaced and not the link.
+    target = os.path.realpath(path)
+    before = os.stat(target) if os.path.exists(target) else None
+    if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe or a device has nothing to lose, and must stay
+        with open(target, "wb") as file:
+            file.write(data)
+        return
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if before is not None:
+            os.chmod(temporary, stat.S_IMODE(before.st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+    flush_directory(folder)
 
 
 def flush_directory(path: str) -> None:

@@ -46,6 +46,7 @@ def write_report(
     from recert.report.alignment import align
     from recert.report.figures import write_figures
     from recert.report.page import render_page
+    from recert.storage import write_whole
 
     aligned, pictures = align(results), None
     if data is not None:
@@ -55,7 +56,7 @@ def write_report(
         aligned, pictures = add_data(aligned, load_data(data, split=split))
     page = render_page(aligned, radii, pictures)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
+    write_whole(out, page.encode())
     say(f"wrote {out} ({len(page.encode()) / 1e6:.1f} MB); open it in any browser")
     if aligned[0].labels is None:
         say("without labels there are no accuracies on it; give --data SPEC to have them")

@@ -165,9 +165,11 @@ def _conclude(chosen: "Chosen") -> None:
 
 
 def _write(chosen: "Chosen", path: Path, data: "Dataset") -> None:
+    from recert.storage import write_whole
+
     if path.suffix == ".json":
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(chosen.to_dict(), indent=1) + "\n")
+        write_whole(path, f"{json.dumps(chosen.to_dict(), indent=1)}\n".encode())
         say(f"wrote {path}")
     elif chosen.certificates is None:
         say(f"there is no winner, so nothing was written to {path}")
