@@ -11,7 +11,7 @@ import recert
 from recert.certificates import Certificates
 from recert.figures.style import new_figure, paper_style, save
 from recert.report import Result, write_result
-from recert.storage import write_whole
+from recert.storage import Directory, write_whole
 
 VOTES = recert.StoredVotes(np.zeros((3, 400), dtype=int), selection=np.zeros((3, 100), dtype=int), classes=2)
 
@@ -56,3 +56,25 @@ def test_a_link_and_the_mode_of_a_file_stay(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_bytes() == b"new"
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_in_a_store_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("mine")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "manifest.json").symlink_to("../private")
+    Directory(tmp_path / "store").write("manifest.json", b"new")
+    assert (tmp_path / "private").read_text() == "mine"
+    assert (tmp_path / "store" / "manifest.json").read_bytes() == b"new"
+
+
+def test_a_name_as_long_as_allowed_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / f"{'ä' * 125}.csv"
+    write_whole(path, b"rows")
+    assert path.read_bytes() == b"rows"
+
+
+def test_a_log_is_read_by_the_tools_of_the_field(tmp_path: Path) -> None:
+    """Atomicity says that a log is whole. A last line that says so would be a row to every reader of the format."""
+    pandas = pytest.importorskip("pandas")
+    certificates().to_tsv(tmp_path / "out.tsv", [0, 0, 0])
+    assert len(pandas.read_csv(tmp_path / "out.tsv", delimiter="\t")) == 3

@@ -68,7 +68,7 @@ class Directory:
             return
         with self._explained():
             os.makedirs(self._root, exist_ok=True)
-            write_whole(self._path(name), data)
+            replace_file(self._path(name), data)
 
     @contextmanager
     def locked(self) -> "Iterator[None]":
@@ -111,7 +111,7 @@ class Directory:
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put a whole file in place of what is there, or leave that as it is, whenever the process dies or the disk fills up."""
+    """Put a user's file in place of what is there, or leave that as it is, when the process dies or the disk fills up."""
     # A link is followed, so that the file that it names is replaced and not the link.
     target = os.path.realpath(path)
     before = os.stat(target) if os.path.exists(target) else None
@@ -119,16 +119,22 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         with open(target, "wb") as file:
             file.write(data)
         return
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:8]}.tmp")
+    replace_file(target, data, mode=None if before is None else stat.S_IMODE(before.st_mode))
+
+
+def replace_file(path: str, data: bytes, mode: int | None = None) -> None:
+    """Write beside, flush, rename. Whatever is at `path` is replaced, links too: one in a store may lead anywhere."""
+    folder, name = os.path.split(path)
+    # Not the whole name: together they could be longer than a file system allows.
+    temporary = os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if before is not None:
-            os.chmod(temporary, stat.S_IMODE(before.st_mode))
-        os.replace(temporary, target)
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.replace(temporary, path)
     except BaseException:
         if os.path.exists(temporary):
             os.remove(temporary)
