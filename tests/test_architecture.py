@@ -137,12 +137,13 @@ FILES_OF_A_CACHE = ("_manifest", "_look-", "part-")
 
 
 def test_only_the_cache_touches_its_files() -> None:
-    """No other module names them, or uses what reads and writes them; training has checkpoints of its own."""
+    """No other module names them, or uses what reads and writes them; training has checkpoints of its own. Others may write a file."""
     for file in (f for f in FILES if package(f) not in ("cache", "storage")):
         strings = [node.value for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant)]
         used = imported(file)
         assert not any(isinstance(text, str) and text.startswith(FILES_OF_A_CACHE) for text in strings), named(file)
-        assert not any(name.startswith("recert.storage") for name in used) or package(file) == "training", named(file)
+        stored = {name for name in used if name.startswith("recert.storage")} - {"recert.storage.write_whole"}
+        assert stored <= {"recert.storage"} or package(file) == "training", named(file)
         assert not used & {"recert.cache.manifest.MANIFEST", "recert.cache.parts.encode", "recert.cache.parts.decode"}
 
 

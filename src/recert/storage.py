@@ -112,14 +112,13 @@ class Directory:
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Put a user's file in place of what is there, or leave that as it is, when the process dies or the disk fills up."""
-    # A link is followed, so that the file that it names is replaced and not the link.
-    target = os.path.realpath(path)
-    before = os.stat(target) if os.path.exists(target) else None
+    before = os.stat(path) if os.path.exists(path) else None
     if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe or a device has nothing to lose, and must stay
-        with open(target, "wb") as file:
+        with open(path, "wb") as file:
             file.write(data)
         return
-    replace_file(target, data, mode=None if before is None else stat.S_IMODE(before.st_mode))
+    # A link is followed, so that the file that it names is replaced and not the link.
+    replace_file(os.path.realpath(path), data, mode=None if before is None else stat.S_IMODE(before.st_mode))
 
 
 def replace_file(path: str, data: bytes, mode: int | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say
+from recert.cli.output import check_folder, check_output, say
 
 if TYPE_CHECKING:
     from recert.report import Result
@@ -34,6 +34,10 @@ def report(
 ) -> None:  # fmt: skip
     """Write one self-contained page about results, and figures for papers."""
     at = o.parse_radii(radii)
+    check_output(out, None)
+    check_folder(figures)
+    if any(out.resolve() == each.resolve() for each in results):
+        raise ValueError(f"expected another file for the page than the results, got {out}; give it with -o PAGE.html")
     from recert.report import read_result
 
     write_report([read_result(path) for path in results], out, at, data=data, split=split, figures=figures)
