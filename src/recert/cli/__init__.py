@@ -7,6 +7,7 @@ import typer
 
 from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, select, train
 from recert.cli.output import say
+from recert.cli.stopping import INTERRUPTED, stoppable
 from recert.cli.streams import open_closed, printing
 from recert.version import __version__
 
@@ -40,7 +41,8 @@ def main_options(
 def main() -> None:
     """Run the command line; errors of ours become one line and exit code 1."""
     open_closed()
-    code = _code(app)
+    with stoppable() as stop:
+        code = stop.code(_code(app))
     # Help and lists are printed by others and may still wait to be written.
     sys.exit(_code(_flush) or code)
 
@@ -58,6 +60,8 @@ def _code(work: Callable[[], None]) -> int:
         work()
     except SystemExit as stop:
         return int(stop.code or 0)
+    except KeyboardInterrupt:  # while the command line itself was read
+        return INTERRUPTED
     # Errors that a user can cause. Others are faults of this library, and keep their traceback.
     except (RecertError, ValueError, OSError, ImportError) as error:
         if "--debug" in sys.argv:

@@ -8,6 +8,7 @@ from recert.cli import options as o
 from recert.cli.output import Row, check_log, check_output, say, show, summary, write
 from recert.cli.requirements import check_forms, check_labels, met
 from recert.cli.shards import parse_shard, plain_name
+from recert.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -114,8 +115,9 @@ def certify(
                 )  # fmt: skip
                 cache, certificates = by_proxy.cache, by_proxy.certificates
     except KeyboardInterrupt:
-        say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
-        raise typer.Exit(130) from None
+        drawn = "what was drawn" if proxy is None else "what the proxy has drawn"
+        say(f"stopped; {drawn} is kept in {store}: run the same command again to continue")
+        raise typer.Exit(INTERRUPTED) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
     cache.remember_names(model=plain_name(named), data=plain_name(data.data))
     remark = (
