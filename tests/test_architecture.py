@@ -45,11 +45,11 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise"},
-    "cache": {"certificates", "errors", "extras", "models", "noise", "storage", "votes"},
+    "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
+    "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
@@ -69,8 +69,8 @@ ALLOWED = {
     },
     "approximations": {"registration", "errors", "models", "noise", "sampling"},
     "data": {"errors", "extras", "models"},
-    "figures": {"choosing"},
-    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "version"},
+    "figures": {"choosing", "storage"},
+    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "storage", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
 }  # fmt: skip
 
@@ -138,12 +138,13 @@ FILES_OF_A_CACHE = ("_manifest", "_look-", "part-")
 
 
 def test_only_the_cache_touches_its_files() -> None:
-    """No other module names them, or uses what reads and writes them; training has checkpoints of its own."""
+    """No other module names them, or uses what reads and writes them; training has checkpoints of its own. Others may write a file."""
     for file in (f for f in FILES if package(f) not in ("cache", "storage")):
         strings = [node.value for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant)]
         used = imported(file)
         assert not any(isinstance(text, str) and text.startswith(FILES_OF_A_CACHE) for text in strings), named(file)
-        assert not any(name.startswith("recert.storage") for name in used) or package(file) == "training", named(file)
+        stored = {name for name in used if name.startswith("recert.storage")} - {"recert.storage.write_whole"}
+        assert stored <= {"recert.storage"} or package(file) == "training", named(file)
         assert not used & {"recert.cache.manifest.MANIFEST", "recert.cache.parts.encode", "recert.cache.parts.decode"}
 
 

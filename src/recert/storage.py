@@ -68,18 +68,7 @@ class Directory:
             return
         with self._explained():
             os.makedirs(self._root, exist_ok=True)
-            temporary = self._path(f".{name}.{uuid.uuid4().hex[:8]}.tmp")
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(temporary, self._path(name))
-            except BaseException:
-                if os.path.exists(temporary):
-                    os.remove(temporary)
-                raise
-            flush_directory(self._root)
+            replace_file(self._path(name), data)
 
     @contextmanager
     def locked(self) -> "Iterator[None]":
@@ -119,6 +108,37 @@ class Directory:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Put a user's file in place of what is there, or leave that as it is, when the process dies or the disk fills up."""
+    before = os.stat(path) if os.path.exists(path) else None
+    if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe or a device has nothing to lose, and must stay
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    # A link is followed, so that the file that it names is replaced and not the link.
+    replace_file(os.path.realpath(path), data, mode=None if before is None else stat.S_IMODE(before.st_mode))
+
+
+def replace_file(path: str, data: bytes, mode: int | None = None) -> None:
+    """Write beside, flush, rename. Whatever is at `path` is replaced, links too: one in a store may lead anywhere."""
+    folder, name = os.path.split(path)
+    # Not the whole name: together they could be longer than a file system allows.
+    temporary = os.path.join(folder, f".{name[:40]}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
+    flush_directory(folder)
 
 
 def flush_directory(path: str) -> None:

@@ -21,6 +21,7 @@ from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs
+from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
 from recert.noise import Stream
 from recert.noise.keys import LARGEST_SAMPLE
@@ -179,10 +180,11 @@ class Cache:
         try:
             yield writer
         finally:
-            try:
-                writer.flush()
-            finally:
-                self._write_manifest()  # also after a failed run: it records what the votes were drawn with
+            with uninterrupted():
+                try:
+                    writer.flush()
+                finally:
+                    self._write_manifest()  # also after a failed run: it records what the votes were drawn with
 
     def record_numerics(self, numerics: Numerics) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from recert.cache.parts import Row
 from recert.cache.samples import Samples, as_array, simplified
+from recert.interrupts import uninterrupted
 from recert.noise import Stream
 from recert.votes import Votes
 
@@ -42,24 +43,27 @@ class PartWriter:
 
     def add(self, digest: str, stream: Stream, start: int, votes: Votes, seconds: float) -> None:
         """Votes for samples [start, start + len(votes)) of an input. They join a row that ends where they begin."""
-        self._add(digest, stream, range(start, start + len(votes)), votes, seconds, joins=self._ends_at(start))
+        with uninterrupted():  # half of it done, the next flush would write a row twice or not at all
+            self._add(digest, stream, range(start, start + len(votes)), votes, seconds, joins=self._ends_at(start))
 
     def add_scattered(
         self, digest: str, stream: Stream, samples: NDArray[np.int64], votes: Votes, seconds: float
     ) -> None:
         """Votes for increasing samples of an input. Samples that are far apart become several rows."""
-        for piece in _pieces(samples):
-            here, share = samples[piece], seconds * (piece.stop - piece.start) / len(samples)
-            self._add(digest, stream, simplified(here), votes[piece], share, joins=self._is_near(int(here[0])))
+        with uninterrupted():
+            for piece in _pieces(samples):
+                here, share = samples[piece], seconds * (piece.stop - piece.start) / len(samples)
+                self._add(digest, stream, simplified(here), votes[piece], share, joins=self._is_near(int(here[0])))
 
     def flush(self) -> None:
         """Close the open part, if it holds anything."""
-        self._finish_row()
-        rows = self._rows
-        # Emptied first: rows that `close` refuses are not offered again.
-        self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
-        if rows:
-            self._close(rows)
+        with uninterrupted():
+            self._finish_row()
+            rows = self._rows
+            # Emptied first: rows that `close` refuses are not offered again.
+            self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
+            if rows:
+                self._close(rows)
 
     def _add(self, digest: str, stream: Stream, samples: Samples, votes: Votes, seconds: float, *, joins: bool) -> None:
         if self._open_of != (digest, stream) or not joins:

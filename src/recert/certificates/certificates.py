@@ -19,6 +19,7 @@ from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings
 from recert.extras import import_extra
 from recert.noise import Noise
+from recert.storage import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,11 +150,15 @@ class Certificates:
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file with the settings in its metadata; `recert report` reads what `-o FILE.parquet` wrote."""
-        pq.write_table(self.to_arrow(), os.fspath(path))
+        whole = pa.BufferOutputStream()
+        pq.write_table(self.to_arrow(), whole)
+        write_whole(path, whole.getvalue().to_pybytes())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a CSV file; settings are not in it."""
-        pyarrow.csv.write_csv(self.to_arrow(), os.fspath(path))
+        whole = pa.BufferOutputStream()
+        pyarrow.csv.write_csv(self.to_arrow(), whole)
+        write_whole(path, whole.getvalue().to_pybytes())
 
     def to_tsv(self, path: str | os.PathLike[str], labels: ArrayLike, *, idx: ArrayLike | None = None) -> None:
         """The field's log: idx, label, predict, radius, correct, time; radii at full precision."""
@@ -161,12 +166,13 @@ class Certificates:
         if y.shape != self.index.shape:
             raise ValueError(f"expected {len(self)} labels, got {y.shape}")
         names = self.index if idx is None else np.asarray(idx)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("idx\tlabel\tpredict\tradius\tcorrect\ttime\n")
-            for i, label, predict, r, s in zip(names, y, self.prediction, self.radius, self.seconds, strict=True):
-                file.write(
-                    f"{i}\t{label}\t{predict}\t{float(r)!r}\t{int(predict == label)}\t{timedelta(seconds=float(s))}\n"
-                )
+        lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime\n"]
+        for i, label, predict, r, s in zip(names, y, self.prediction, self.radius, self.seconds, strict=True):
+            lines.append(
+                f"{i}\t{label}\t{predict}\t{float(r)!r}\t{int(predict == label)}\t{timedelta(seconds=float(s))}\n"
+            )
+        # No last line that says how many rows there are: readers of this format would take it for a row.
+        write_whole(path, "".join(lines).encode())
 
 
 def _columns() -> list[str]:

@@ -1,11 +1,14 @@
 """The command line. Data goes to stdout, progress and errors to stderr; a domain error is one clear line."""
 
 import sys
+from collections.abc import Callable
 
 import typer
-from rich.console import Console
 
 from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, select, train
+from recert.cli.output import say
+from recert.cli.stopping import INTERRUPTED, stoppable
+from recert.cli.streams import open_closed, printing
 from recert.version import __version__
 
 app = typer.Typer(
@@ -37,20 +40,32 @@ def main_options(
 
 def main() -> None:
     """Run the command line; errors of ours become one line and exit code 1."""
+    open_closed()
+    with stoppable() as stop:
+        code = stop.code(_code(app))
+    # Help and lists are printed by others and may still wait to be written.
+    sys.exit(_code(_flush) or code)
+
+
+def _flush() -> None:
+    with printing():
+        pass
+
+
+def _code(work: Callable[[], None]) -> int:
+    """The exit code of something that is done."""
     from recert.errors import RecertError
 
     try:
-        app()
-    except KeyboardInterrupt:
-        _say("interrupted; what was drawn so far is kept in the store: run the same command again to continue")
-        sys.exit(130)
+        work()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    except KeyboardInterrupt:  # while the command line itself was read
+        return INTERRUPTED
     # Errors that a user can cause. Others are faults of this library, and keep their traceback.
     except (RecertError, ValueError, OSError, ImportError) as error:
         if "--debug" in sys.argv:
             raise
-        _say(f"error: {' '.join(str(error).split())}")
-        sys.exit(1)
-
-
-def _say(line: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(line, markup=False)
+        say(f"error: {' '.join(str(error).split())}", markup=False)
+        return 1
+    return 0

@@ -6,9 +6,10 @@ import typer
 from rich.markup import escape
 
 from recert.cli import options as o
-from recert.cli.output import check_output, say, show, summary, write
+from recert.cli.output import Row, check_log, check_output, say, show, summary, write
 from recert.cli.requirements import check_forms, check_labels, met
 from recert.cli.shards import parse_shard, plain_name
+from recert.cli.stopping import INTERRUPTED
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +91,7 @@ def certify(
     smoothing = recert.parse_noise(noise)
     network, dataset = model.load(run.local_device), data.load()
     check_labels(result.require, dataset.labels)
+    check_log(result.out, dataset.labels)
     store = store or default_store(model.model, noise)
     # Each shard has a store of its own, since one process writes to a store at a time; `recert cache merge` joins them.
     if mine is not None:
@@ -115,16 +117,16 @@ def certify(
                 )  # fmt: skip
                 cache, certificates = by_proxy.cache, by_proxy.certificates
     except KeyboardInterrupt:
-        say(f"stopped; what was drawn is kept in {store}: run the same command again to continue")
-        raise typer.Exit(130) from None
+        drawn = "what was drawn" if proxy is None else "what the proxy has drawn"
+        say(f"stopped; {drawn} is kept in {store}: run the same command again to continue")
+        raise typer.Exit(INTERRUPTED) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
-    show([summary(model.model, certificates, dataset.labels, at)], result.format)
-    say(
+    remark = (
         f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
         f"re-certify a changed model with: recert recertify --store {store} ..."
     )
-    finish(certificates, dataset.labels, dataset.indices, result)
+    finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, at), remark)
 
 
 def _remember(cache: "Cache", **names: str) -> None:
@@ -172,6 +174,8 @@ def predict(
     from recert.cli.progress import drawn_progress
 
     network, dataset = model.load(run.local_device), data.load()
+    check_labels(result.require, dataset.labels)
+    check_log(result.out, dataset.labels)
     with drawn_progress() as progress:
         predicted = recert.predict(
             network, dataset.inputs, noise=recert.parse_noise(noise), samples=samples, alpha=alpha, seed=seed,
@@ -184,28 +188,26 @@ def predict(
     }
     if dataset.labels is not None:
         row["smoothed accuracy"] = predicted.smoothed_accuracy(dataset.labels)
-    show([row], result.format)
-    say(predicted.guarantee)
-    finish(predicted, dataset.labels, dataset.indices, result)
+    finish(predicted, dataset, result, row, predicted.guarantee)
 
 
-def finish(
-    certificates: "Certificates",
-    labels: "NDArray[np.int64] | None",
-    indices: "NDArray[np.int64]",
-    wanted: o.ResultOptions,
-) -> None:
-    """Write the rows if asked to, and leave with 3 if a requirement is not met."""
+def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOptions, row: Row, remark: str) -> None:
+    """Write the rows if asked to, print what they come to, and leave with 3 if a requirement is not met."""
+    # The file first: a terminal that is gone must not take the result with it. And the table even if the disk is full.
+    try:
+        if wanted.out is not None:
+            write(certificates, wanted.out, data.labels, data.indices)
+    finally:
+        show([row], wanted.format)
+        say(remark)
     invalid = certificates.nobody.sum()
     if invalid:
         # An invalid vote counts for no class: the certificate holds, but the model or its precision should be looked at.
         say(f"[yellow]warning:[/yellow] {invalid} samples had logits that were not finite; they voted for nobody")
-    if wanted.out is not None:
-        write(certificates, wanted.out, labels, indices)
     # All of them, not only up to the first that fails: in the log of a pipeline every number is wanted.
     failed = False
     for requirement in wanted.require or ():
-        holds, value = met(requirement, certificates, labels)
+        holds, value = met(requirement, certificates, data.labels)
         say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
         failed |= not holds
     if failed:

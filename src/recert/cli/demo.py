@@ -1,15 +1,13 @@
 """recert demo: certify a small network, change it in five ways, re-certify each, and show what was gained."""
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from recert.cli.output import say
+from recert.cli.output import check_folder, print_table, say
 
 if TYPE_CHECKING:
     from recert.comparison import Curve
@@ -35,6 +33,7 @@ def demo(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Certify a small network, change it in five ways, re-certify each, and show what was gained (about a minute)."""
+    check_folder(folder)
     import recert
     from recert.cli.loading import approximated, load_inputs, load_network
     from recert.cli.progress import drawn_progress
@@ -74,11 +73,11 @@ def demo(
         results.append(Result(spec, result, data.labels, data.indices))
         for budget, baseline in zip(scratch.budgets, scratch.results, strict=True):
             results.append(Result(f"{spec} from scratch, {budget} votes", baseline, data.labels, data.indices))
-    Console(width=None if sys.stdout.isatty() else 110).print(table)
-    say(_explanation(original.settings.alpha))
     _write(results, folder)
-    say(f"Files: {folder}/cache (votes), {folder}/*.parquet (a row per image).")
     write_report(results, folder / "report.html", list(RADII), data="digits", split="test")
+    print_table(table, width=110)
+    say(_explanation(original.settings.alpha))
+    say(f"Files: {folder}/cache (votes), {folder}/*.parquet (a row per image), {folder}/report.html.")
     say("Next: recert certify --help, or the ten lines of Python in the README.")
 
 

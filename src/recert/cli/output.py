@@ -1,19 +1,24 @@
 """How results are printed: a table for people, JSON and CSV for programs."""
 
 import csv
+import io
 import json
 import math
+import os
 import shlex
+import stat
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.errors import MarkupError
 from rich.table import Table
 
 from recert.cli.options import Format
+from recert.cli.streams import discard, printing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,15 +27,26 @@ if TYPE_CHECKING:
     from recert.certificates import Certificates
 
 Row = dict[str, Any]
+RESULTS = (".parquet", ".csv", ".tsv")
 
 
-def say(line: str = "") -> None:
+def say(line: str = "", *, markup: bool = True) -> None:
     """A remark, on stderr: stdout is for data."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    text = io.StringIO()
+    console = _console_like(sys.stderr, text, soft_wrap=True, highlight=False)
     try:
-        console.print(line)
+        console.print(line, markup=markup)
     except MarkupError:  # a path or a name with brackets in it
         console.print(line, markup=False)
+    try:
+        print(text.getvalue(), end="", file=sys.stderr, flush=True)
+    except OSError:  # nobody hears it; the work goes on
+        discard(sys.stderr)
+
+
+def _console_like(stream: TextIO, text: io.StringIO, **options: Any) -> Console:
+    """A console that writes into a text as it would on the stream. On the stream, rich ends the process if its reader has left."""
+    return Console(file=text, force_terminal=True if stream.isatty() else None, **options)
 
 
 def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None", radii: Sequence[float]) -> Row:
@@ -53,19 +69,32 @@ def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None
 def show(rows: Sequence[Row], form: Format, *, title: str | None = None) -> None:
     """Print rows on stdout in the format asked for."""
     if form is Format.JSON:
-        print(json.dumps(list(rows), indent=1))
+        print_json(list(rows))
     elif form is Format.CSV:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        with printing():
+            writer = csv.DictWriter(sys.stdout, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
     else:
         table = Table(title=title, title_justify="left")
         for name, value in rows[0].items():
             table.add_column(name, justify="left" if isinstance(value, str) else "right")
         for row in rows:
             table.add_row(*(_cell(name, value) for name, value in row.items()))
-        # Into a file or a pipe, rich would break lines at 80 columns: a table of numbers needs more.
-        Console(width=None if sys.stdout.isatty() else 160).print(table)
+        print_table(table)
+
+
+def print_json(value: Any) -> None:
+    with printing():
+        print(json.dumps(value, indent=1))
+
+
+def print_table(table: Table, *, width: int = 160) -> None:
+    """Print a table on stdout; into a file or a pipe, rich would break lines at 80 columns, and numbers need more."""
+    text = io.StringIO()
+    _console_like(sys.stdout, text, width=None if sys.stdout.isatty() else width).print(table)
+    with printing():
+        print(text.getvalue(), end="")
 
 
 def _cell(name: str, value: Any) -> str:
@@ -83,10 +112,43 @@ def _rounded_down(value: float) -> float:
     return math.floor(value * 10_000) / 10_000 if math.isfinite(value) else value
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, endings: Sequence[str] | None = RESULTS) -> None:
     """Refuse a file that could not be written before any work is done for it."""
-    if path is not None and path.suffix not in (".parquet", ".csv", ".tsv"):
-        raise ValueError(f"expected an output file ending in .parquet, .csv or .tsv, got {path.name!r}")
+    if path is None:
+        return
+    if endings is not None and path.suffix not in endings:
+        known = f"{', '.join(endings[:-1])} or {endings[-1]}"
+        raise ValueError(f"expected an output file ending in {known}, got {path.name!r}")
+    if path.is_dir():
+        raise IsADirectoryError(f"expected a file to write, got the folder {path}; add the name of a file")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(f"expected a file that may be written, got {path}, which may not; choose another name")
+    if not path.exists() or stat.S_ISREG(path.stat().st_mode):
+        check_folder((Path(os.path.realpath(path)) if path.is_symlink() else path).parent)
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuse a folder that can neither be made nor written to."""
+    if folder is None:
+        return
+    whole = folder.absolute()
+    there = next(each for each in (whole, *whole.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise NotADirectoryError(f"expected a folder to write to, got {there}, which is a file; choose another folder")
+    # Tried and not asked for: file systems and limits may forbid what the mode of a folder allows.
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise PermissionError(
+            f"expected a folder that can be written, got {there} ({error.strerror}); choose another"
+        ) from error
+
+
+def check_log(path: Path | None, labels: "NDArray[np.int64] | None") -> None:
+    """Refuse a log of inputs without labels."""
+    if path is not None and path.suffix == ".tsv" and labels is None:
+        raise ValueError("expected labels for the .tsv log, got data without labels; write .parquet or .csv instead")
 
 
 def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any) -> None:
@@ -102,9 +164,7 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
     elif path.suffix == ".csv":
         result.to_csv(path)
     else:
-        if labels is None:
-            raise ValueError(
-                "expected labels for the .tsv log, got data without labels; write .parquet or .csv instead"
-            )
+        check_log(path, labels)
+        assert labels is not None
         result.to_tsv(path, labels, idx=indices)
     say(f"wrote {len(result)} rows to {path}")

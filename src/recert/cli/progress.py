@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from recert.cli.output import say
+
 if TYPE_CHECKING:
     from recert.sampling import Progress as Event
     from recert.sampling import ProgressCallback
@@ -17,7 +19,7 @@ SECONDS_PER_LINE = 30.0
 """Often enough to see that a job is alive, seldom enough for the log of a run that takes a day."""
 
 
-def _lines(console: Console) -> "ProgressCallback":
+def _lines() -> "ProgressCallback":
     """Without a terminal: a plain line now and then, for logs."""
     began: dict[str, float] = {}
     last = time.monotonic()
@@ -29,9 +31,8 @@ def _lines(console: Console) -> "ProgressCallback":
         if now - last > SECONDS_PER_LINE and taken > 0:
             last, rate = now, event.done / taken
             left = (event.total - event.done) / rate if rate else float("inf")
-            console.print(
-                f"{event.task}: {event.done:,} of {event.total:,} forward passes after {taken:,.0f} s, {rate:,.0f}/s, about {left:,.0f} s left",
-                highlight=False,
+            say(
+                f"{event.task}: {event.done:,} of {event.total:,} forward passes after {taken:,.0f} s, {rate:,.0f}/s, about {left:,.0f} s left"
             )
 
     return write
@@ -49,7 +50,7 @@ def drawn_progress() -> Iterator["ProgressCallback"]:
     )
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(console)
+        yield _lines()
         return
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}

@@ -7,7 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_output, say, show, summary
+from recert.cli.output import check_log, check_output, say, summary
 from recert.cli.requirements import check_forms, check_labels
 
 
@@ -75,6 +75,7 @@ def recertify(
 
     cache, dataset = recert.Cache.open(store, public_key=public_key), data.load()
     check_labels(result.require, dataset.labels)
+    check_log(result.out, dataset.labels)
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return
@@ -101,6 +102,5 @@ def recertify(
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
-    show([summary(name, certificates, dataset.labels, at)], result.format)
-    say(certificates.guarantee)
-    finish(certificates, dataset.labels, dataset.indices, result)
+    row = summary(name, certificates, dataset.labels, at)
+    finish(certificates, dataset, result, row, certificates.guarantee)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say
+from recert.cli.output import check_folder, check_output, say
 
 if TYPE_CHECKING:
     from recert.report import Result
@@ -34,6 +34,10 @@ def report(
 ) -> None:  # fmt: skip
     """Write one self-contained page about results, and figures for papers."""
     at = o.parse_radii(radii)
+    check_output(out, None)
+    check_folder(figures)
+    if any(out.resolve() == each.resolve() for each in results):
+        raise ValueError(f"expected another file for the page than the results, got {out}; give it with -o PAGE.html")
     from recert.report import read_result
 
     write_report([read_result(path) for path in results], out, at, data=data, split=split, figures=figures)
@@ -46,6 +50,7 @@ def write_report(
     from recert.report.alignment import align
     from recert.report.figures import write_figures
     from recert.report.page import render_page
+    from recert.storage import write_whole
 
     aligned, pictures = align(results), None
     if data is not None:
@@ -55,7 +60,7 @@ def write_report(
         aligned, pictures = add_data(aligned, load_data(data, split=split))
     page = render_page(aligned, radii, pictures)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
+    write_whole(out, page.encode())
     say(f"wrote {out} ({len(page.encode()) / 1e6:.1f} MB); open it in any browser")
     if aligned[0].labels is None:
         say("without labels there are no accuracies on it; give --data SPEC to have them")

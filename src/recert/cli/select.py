@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say, show, write
+from recert.cli.output import RESULTS, check_output, print_json, say, show, write
 
 if TYPE_CHECKING:
     from torch import nn
@@ -74,6 +74,8 @@ def select(
     specs = [spec.strip() for text in candidates for spec in text.split(",") if spec.strip()]
     if not specs:
         raise ValueError("expected at least one candidate, got none; for example --candidates int8,bf16,prune:0.2")
+    check_output(out, (*RESULTS, ".json"))
+    check_output(picture, (".png", ".svg", ".pdf"))
     import recert
     from recert.choosing.summary_text import text_picture
     from recert.cli.progress import drawn_progress
@@ -93,19 +95,18 @@ def select(
             models, dataset.inputs, cache, dataset.labels, metric=metric, tolerance=tolerance, cost=cost, samples=samples,
             alpha=alpha, family=family, execution=run.execution(progress),
         )  # fmt: skip
-    if format is o.Format.JSON:
-        print(json.dumps(chosen.to_dict(), indent=1))
-    else:
-        show(_rows(chosen), format, title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost")
-        say(text_picture(chosen))
-    _conclude(chosen)
-    if picture is not None:
-        from recert.figures.choice import draw_choice
-
-        draw_choice(chosen, picture)
-        say(f"drew {picture}")
-    if out is not None:
-        _write(chosen, out, dataset)
+    try:
+        if out is not None:
+            _write(chosen, out, dataset)
+        if picture is not None:
+            _draw(chosen, picture)
+    finally:
+        if format is o.Format.JSON:
+            print_json(chosen.to_dict())
+        else:
+            show(_rows(chosen), format, title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost")
+            say(text_picture(chosen))
+        _conclude(chosen)
     if chosen.winner is None:
         raise typer.Exit(3)
 
@@ -165,10 +166,19 @@ def _conclude(chosen: "Chosen") -> None:
     )
 
 
+def _draw(chosen: "Chosen", path: Path) -> None:
+    from recert.figures.choice import draw_choice
+
+    draw_choice(chosen, path)
+    say(f"drew {path}")
+
+
 def _write(chosen: "Chosen", path: Path, data: "Dataset") -> None:
+    from recert.storage import write_whole
+
     if path.suffix == ".json":
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(chosen.to_dict(), indent=1) + "\n")
+        write_whole(path, f"{json.dumps(chosen.to_dict(), indent=1)}\n".encode())
         say(f"wrote {path}")
     elif chosen.certificates is None:
         say(f"there is no winner, so nothing was written to {path}")

@@ -1,5 +1,6 @@
 """What `select` found: the metric of every candidate against its cost."""
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recert.choosing.result import Chosen, Entry, Status
 from recert.figures.chart import add_legend, shortened, tick_label
 from recert.figures.style import BASELINE, SERIES, new_figure, paper_style
+from recert.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +23,9 @@ def draw_choice(chosen: Chosen, path: str | os.PathLike[str]) -> None:
     """Write the figure as .png, .svg or .pdf."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with paper_style():
-        choice_figure(chosen).savefig(path)
+        drawn = io.BytesIO()
+        choice_figure(chosen).savefig(drawn, format=Path(path).suffix.removeprefix(".") or None)
+        write_whole(path, drawn.getvalue())
 
 
 def choice_figure(chosen: Chosen) -> "Figure":

@@ -8,11 +8,14 @@
 Nothing here imports matplotlib before a figure is made.
 """
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from recert.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +100,9 @@ def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list
     # Ids in an SVG are random without a salt, and dates change: the same figure would be another file every day.
     with matplotlib.rc_context({"svg.hashsalt": name}):
         for path, form in zip(paths, FORMATS, strict=True):
-            figure.savefig(path, format=form, metadata=_NO_DATES[form])
+            drawn = io.BytesIO()
+            figure.savefig(drawn, format=form, metadata=_NO_DATES[form])
+            write_whole(path, drawn.getvalue())
     return paths
 
 

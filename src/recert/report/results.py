@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from recert.certificates import Certificates
+from recert.storage import write_whole
 
 Ints = NDArray[np.int64]
 NOTES = b"recert.report"
@@ -59,4 +60,6 @@ def write_result(result: Result, path: str | os.PathLike[str]) -> None:
             table = table.append_column(name, pa.array(column.tolist(), pa.int64()))
     notes = {"name": None if result.name == Path(path).stem else result.name, "command": result.command}
     metadata = {**table.schema.metadata, NOTES: json.dumps(notes).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), os.fspath(path))
+    whole = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(metadata), whole)
+    write_whole(path, whole.getvalue().to_pybytes())

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.cache.show import Where
-from recert.cli.output import say, write
+from recert.cli.output import check_log, check_output, say, write
 
 
 def add_to(app: typer.Typer) -> None:
@@ -82,6 +82,8 @@ def export(
     debug: o.Debug = False,
 ) -> None:
     """Write the certificates of a cache, a row per input."""
+    check_output(out)
+    check_log(out, None)
     from recert.cache import Cache
 
     write(Cache.open(store, public_key=public_key).certify(alpha=alpha), out, None, None)

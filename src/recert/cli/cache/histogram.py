@@ -1,11 +1,11 @@
 """Counts as bars of text."""
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
+
+from recert.cli.output import print_table
 
 WIDTH = 40
 
@@ -33,4 +33,4 @@ def draw(title: str, chart: list[Bin]) -> None:
     table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
     for b in chart:
         table.add_row(f"{b.start:.3f} to {b.end:.3f}", "█" * round(WIDTH * b.inputs / most), str(b.inputs))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    print_table(table)
