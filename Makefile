@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos mutants check setup chromium clean
+.PHONY: demo test chaos mutants check setup chromium lock audit clean
 .DELETE_ON_ERROR:
 
 demo: setup  ## certify a small network, change it, re-certify it, and show what was gained
@@ -36,11 +36,33 @@ chromium:
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+# Locked versions with hashes first; torch by its version, with what its build needs besides; docs/dependencies.md says why.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(VENV)/.installed: pyproject.toml constraints.txt requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	@if $(BIN)/python tools/lock.py holds; then \
+		set -ex; \
+		$(PIP) --require-hashes --no-deps -r requirements.lock; \
+		$(PIP) -r constraints.txt; \
+		$(PIP) --no-deps --no-build-isolation -e .; \
+		$(BIN)/python -m pip check; \
+	else \
+		set -ex; \
+		$(PIP) --upgrade pip; \
+		$(PIP) -c constraints.txt -e '.[dev]'; \
+	fi
 	touch $@
 
+lock:  ## choose the newest versions that pyproject.toml allows, and write them with their hashes to requirements.lock
+	$(PYTHON) tools/lock.py
+
+# --strict: a package of which the service knows nothing is a failure, not a pass.
+audit:  ## ask for known vulnerabilities of the locked packages (AUDIT="-s osv" asks another service)
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --upgrade pip pip-audit
+	$(VENV)-audit/bin/pip-audit --strict --disable-pip --no-deps -r requirements.lock -r constraints.txt $(AUDIT) || { \
+		echo "not passed: see above whether vulnerabilities were found, or the service could not be asked (then nothing is known)"; \
+		exit 1; }
+
 clean:
-	rm -rf $(VENV) recert-demo
+	rm -rf $(VENV) $(VENV)-audit recert-demo

@@ -187,8 +187,12 @@ def accepts(thing: Any, keyword: str) -> bool:
 
 @cache
 def words() -> frozenset[str]:
-    """Every word of the package, the studies, the benchmarks and the examples, and the names of their files."""
-    files = [file for folder in ("src", "studies", "benchmarks", "examples") for file in (ROOT / folder).rglob("*.py")]
+    """Every word of the package, the studies, the benchmarks, the examples and the tools, and the names of their files."""
+    files = [
+        file
+        for folder in ("src", "studies", "benchmarks", "examples", "tools")
+        for file in (ROOT / folder).rglob("*.py")
+    ]
     texts = [file.read_text(encoding="utf-8") for file in files]
     return frozenset({file.stem for file in files} | {word for text in texts for word in re.findall(r"\w+", text)})
 
@@ -226,7 +230,7 @@ def is_file(span: str) -> bool:
     ours = (PACKAGE / first).is_dir() or ((ROOT / first).is_dir() and first != "runs")
     return (
         bool(slash and ours)
-        or bool(re.search(r"\.(py|md|ipynb|toml|txt)$", span))
+        or bool(re.search(r"\.(py|md|ipynb|toml|txt|lock)$", span))
         or (bool(slash) and span.endswith("/"))
     )
 

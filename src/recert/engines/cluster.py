@@ -2,7 +2,9 @@
 
 import os
 import socket
+from contextlib import ExitStack
 
+from recert.engines import own_cluster
 from recert.errors import LostWorkers
 from recert.extras import import_extra
 
@@ -16,16 +18,20 @@ class Cluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         self.ray = import_extra("ray", extra="ray", purpose="--engine ray")
         # A connection that the user's program has made already is used, and is not closed here.
-        self._started_here = not self.ray.is_initialized()
-        if self._started_here:
-            self._connect(address or os.environ.get("RAY_ADDRESS") or "local")
+        self._opened = ExitStack()
+        if not self.ray.is_initialized():
+            self._opened = self._connect(address or os.environ.get("RAY_ADDRESS") or "local")
 
-    def _connect(self, address: str) -> None:
+    def _connect(self, address: str) -> ExitStack:
         quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        here = {"include_dashboard": False} if address == "local" else {}
         try:
+            if address == "local":
+                return own_cluster.start(self.ray, **quiet)
             _check_reachable(address)
-            self.ray.init(address=address, **quiet, **here)
+            self.ray.init(address=address, **quiet)
+            connected = ExitStack()
+            connected.callback(self.ray.shutdown)
+            return connected
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise LostWorkers(
@@ -34,8 +40,7 @@ class Cluster:
             ) from error
 
     def close(self) -> None:
-        if self._started_here and self.ray.is_initialized():
-            self.ray.shutdown()
+        self._opened.close()
 
     def nodes(self, resource: str) -> list[int]:
         """How much of a resource (CPU, GPU) each node that is up has."""
