@@ -32,7 +32,8 @@ def checked(table: pa.Table, classes: int) -> Columns:
     """The columns of a table that Arrow has validated in full. ValueError says what is wrong with a row."""
     columns = {name: table[name].combine_chunks() for name in table.column_names}
     for name, column in columns.items():
-        _refuse(column.is_null(), "row {i} has no {name}", name=name)
+        if column.null_count:
+            _refuse(column.is_null(), "row {i} has no {name}", name=name)
     counts = columns["counts"].flatten()
     if counts.null_count:
         _refuse(np.asarray(counts.is_null()).reshape(-1, classes).any(axis=1), "row {i} has no value in its counts")
@@ -51,9 +52,9 @@ def checked(table: pa.Table, classes: int) -> Columns:
 
 def _refuse(wrong: Any, message: str, **about: Any) -> None:
     """ValueError about the first row that is wrong, if there is one."""
-    rows = np.flatnonzero(np.asarray(wrong))
-    if len(rows):
-        i = int(rows[0])
+    rows = np.asarray(wrong)
+    if rows.any():
+        i = int(rows.argmax())
         raise ValueError(message.format(i=i, **{k: v if isinstance(v, str) else v[i] for k, v in about.items()}))
 
 
