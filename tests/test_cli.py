@@ -152,6 +152,16 @@ def test_dry_run_spends_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_dry_run_says_what_certify_does(tmp_path: Path) -> None:
+    """As many votes choose the class as would without --dry-run, and the store takes about as much as is said."""
+    call = ["certify", *SMALL, "--samples", "400", "--store", str(tmp_path / "s")]
+    said = recert(*call, "--dry-run").stderr
+    assert "3,000 forward passes" in said
+    assert recert(*call).returncode == 0
+    parts = sum(file.stat().st_size for file in (tmp_path / "s").iterdir() if file.name.startswith("part-"))
+    assert float(said.partition(" MB")[0].split()[-1]) == pytest.approx(parts / 1e6, rel=0.2)
+
+
 def test_cache_commands(store: Path, tmp_path: Path) -> None:
     facts = json.loads(recert("cache", "show", str(store), "-f", "json").stdout)[0]
     assert (facts["inputs"], facts["votes per input"], facts["noise"]) == (6, 400, "gaussian:0.5")

@@ -65,7 +65,7 @@ def certify(
     alpha = alpha / members
     before = None if store is None else Cache.manifest_at(store)
     if selection_samples is None:
-        selection_samples = _usual_selection_samples(samples, store, before)
+        selection_samples = usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
     with open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
@@ -104,7 +104,7 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
             cache.record_numerics(source.numerics)
 
 
-def _usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:
+def usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:
     """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
     if store is None:
         return 100

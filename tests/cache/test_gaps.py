@@ -110,6 +110,31 @@ def test_rows_that_begin_or_end_with_a_gap_are_refused(votes: list[int | None]) 
         parts.decode(f"part-{hashlib.sha256(data).hexdigest()}.parquet", data, "context", 3)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"start": [0, 2**63 - 1]}, "row 1 holds 3 samples from 9223372036854775807 on"),
+        ({"start": [0, 2**32 - 2]}, "row 1 holds 3 samples from 4294967294 on"),
+        ({"length": [3, 2]}, "row 1 has 3 votes where it says 2"),
+        ({"seconds": [0.0, float("nan")]}, "row 1 took nan seconds"),
+        ({"stream": ["fresh", None]}, "row 1 has no stream"),
+        ({"counts": [[1, 1, 1], [1, None, 1]]}, "row 1 has no value in its counts"),
+        ({"counts": [[1, 1, 1], [2, 0, 1]]}, "counts of input 000000000000 do not match its votes"),
+        ({"votes": [[0, 1, 2], [0, 1, 3]]}, "row 1 has votes for class 3 of 3"),
+    ],
+)
+def test_a_part_says_which_of_its_rows_cannot_be(changed: dict[str, Any], message: str) -> None:
+    rows = {
+        "input": [bytes(32)] * 2, "stream": ["fresh"] * 2, "start": [0, 9], "length": [3] * 2, "seconds": [0.0] * 2,
+        "votes": [[0, 1, 2]] * 2, "counts": [[1, 1, 1]] * 2,
+    }  # fmt: skip
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(rows | changed, schema=parts.schema(3).with_metadata({parts.CONTEXT: "context"})), sink)
+    data = sink.getvalue().to_pybytes()
+    with pytest.raises(CorruptCache, match=message):
+        parts.decode(f"part-{hashlib.sha256(data).hexdigest()}.parquet", data, "context", 3)
+
+
 def test_only_the_first_votes_are_counted_where_rows_lie_across_each_other() -> None:
     table = VoteTable(None, "context", 3)
     table.add([row(scattered(0, 1, *range(9, 20))), row(range(2, 4))], None)

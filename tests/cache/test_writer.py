@@ -1,4 +1,4 @@
-"""When a part is closed: after so many inputs, votes or seconds, whichever comes first; and which votes make one row."""
+"""When a part is closed: after so many inputs with enough votes, votes or seconds, whichever comes first; which votes make one row."""
 
 import numpy as np
 import pytest
@@ -45,8 +45,11 @@ def spans(rows: list[Row]) -> list[tuple[int, str, int, int]]:
     return [(int(row.digest, 16), row.stream.name, row.start, row.end) for row in rows]
 
 
-def test_a_part_is_closed_with_the_first_input_beyond_its_number(clock: Clock, parts: list[list[Row]]) -> None:
-    """Inputs are counted, not rows or chunks; the part that follows counts anew."""
+def test_a_part_is_closed_with_the_first_input_beyond_its_number(
+    clock: Clock, parts: list[list[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs are counted, not rows or chunks; the part that follows counts anew. They have enough votes here."""
+    monkeypatch.setattr(writer, "VALUES_PER_PART", 100)
     gather = PartWriter(3, parts.append)
     closed_after = []
     for number in range(60):
@@ -61,6 +64,21 @@ def test_a_part_is_closed_with_the_first_input_beyond_its_number(clock: Clock, p
     assert [len({row.digest for row in part}) for part in parts] == [26, 26, 10]
     whole = [span for part in parts for span in spans(part)]
     assert sum(end - start for _, _, start, end in whole) == 60 * 2 * 8
+
+
+def test_inputs_with_few_votes_share_a_part(
+    clock: Clock, parts: list[list[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of 26 inputs has 104 votes and 25 finished rows of 3 counts; one of 50 inputs 200 votes and 49 such rows."""
+    assert writer.VALUES_PER_PART == 2**20
+    for values, inputs in ((104 + 75, 26), (104 + 75 + 1, 27), (200 + 147, 50)):
+        monkeypatch.setattr(writer, "VALUES_PER_PART", values)
+        gather = PartWriter(3, parts.append)
+        for number in range(60):
+            add(gather, number)
+        gather.flush()
+        assert [len(part) for part in parts] == [inputs] * (60 // inputs) + [60 % inputs]
+        parts.clear()
 
 
 def test_a_part_is_closed_when_time_is_up(clock: Clock, parts: list[list[Row]]) -> None:

@@ -8,8 +8,8 @@ protocol (parquet.thrift, PageHeader), of which three numbers matter.
 from typing import Any
 
 _BOOLEANS, _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, 12
-_DATA_PAGES = (5, 8)  # versions 1 and 2
 _DICTIONARY_PAGE = 7
+_PAGES = (5, 8, _DICTIONARY_PAGE)  # with data, of versions 1 and 2, or with a dictionary
 _DEEPEST = 16  # real headers are nested three deep; without a limit a file could exhaust the stack
 
 Fields = dict[int, Any]
@@ -21,16 +21,24 @@ def unpacked(data: bytes, column: Any) -> tuple[int, int]:
     end = position + column.total_compressed_size
     values = size = 0
     while left > 0 and position < end:
-        reader = _Reader(data, position)
-        header = reader.struct()
-        # A page of another kind, such as an index, holds no values.
-        inner = next((header[kind] for kind in (*_DATA_PAGES, _DICTIONARY_PAGE) if kind in header), {1: 0})
-        count, unpacks_to, packed = (_whole(number) for number in (inner.get(1), header.get(2), header.get(3)))
+        try:
+            header, position = _struct(data, position, 0)
+        except IndexError:
+            raise ValueError("a page header beyond the end of the file") from None
+        count, unpacks_to, packed = _whole(_values(header)), _whole(header.get(2)), _whole(header.get(3))
         values, size = values + count, size + unpacks_to
         # A dictionary's entries are not among the values that the footer counts for the column.
         left -= 0 if _DICTIONARY_PAGE in header else count
-        position = reader.position + packed
+        position += packed
     return values, size
+
+
+def _values(header: Fields) -> object:
+    """How many values a page says it holds; a page of another kind, such as an index, holds none."""
+    for kind in _PAGES:
+        if kind in header:
+            return header[kind].get(1)
+    return 0
 
 
 def _first_page(column: Any) -> int:
@@ -46,56 +54,62 @@ def _whole(number: object) -> int:
     return number
 
 
-class _Reader:
-    """Thrift's compact protocol, as much of it as a page header can hold; strings are passed over."""
+# Thrift's compact protocol, as much of it as a page header can hold; strings are passed over. A store of many small parts has
+# hundreds of thousands of headers: so these are functions of a position, in which numbers of one byte, as most are, are read in place.
 
-    def __init__(self, data: bytes, position: int) -> None:
-        self.data, self.position = data, position
 
-    def struct(self, depth: int = 0) -> Fields:
-        if depth > _DEEPEST:
-            raise ValueError("a page header nested too deeply")
-        fields: Fields = {}
-        number = 0
-        # A field's head has the distance to the last field's number in its upper half, or 0 and then the number itself. A zero byte
-        # ends the structure.
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else _signed(self._varint())
-            fields[number] = self._value(head & 15, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in _BOOLEANS:
-            return None
-        if kind == _BYTE:
-            return self._byte()
+def _struct(data: bytes, at: int, depth: int) -> tuple[Fields, int]:
+    """The fields of a structure that begins at a position, and where it ends; IndexError beyond the data."""
+    if depth > _DEEPEST:
+        raise ValueError("a page header nested too deeply")
+    fields: Fields = {}
+    number = 0
+    # A field's head has the distance to the last field's number in its upper half, or 0 and then the number itself. A zero byte
+    # ends the structure.
+    while head := data[at]:
+        at += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        kind = head & 15
         if kind in _INTEGERS:
-            return _signed(self._varint())
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
-        if kind in (_DOUBLE, _BINARY):
-            length = 8 if kind == _DOUBLE else self._varint()
-            self.position += length
-            return None
-        raise ValueError(f"a page header with a field of kind {kind}")
-
-    def _byte(self) -> int:
-        if not 0 <= self.position < len(self.data):
-            raise ValueError("a page header beyond the end of the file")
-        self.position += 1
-        return self.data[self.position - 1]
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ValueError("a page header with an endless number")
+            byte = data[at]
+            fields[number], at = ((byte >> 1) ^ -(byte & 1), at + 1) if byte < 128 else _integer(data, at)
+        elif kind == _STRUCT:
+            fields[number], at = _struct(data, at, depth + 1)
+        elif kind == _BYTE:
+            fields[number], at = data[at], at + 1
+        else:
+            fields[number], at = None, _after(data, at, kind)
+    return fields, at + 1
 
 
-def _signed(zigzag: int) -> int:
-    return (zigzag >> 1) ^ -(zigzag & 1)
+def _after(data: bytes, at: int, kind: int) -> int:
+    """Where a value that does not matter ends."""
+    if kind in _BOOLEANS:
+        return at
+    if kind == _DOUBLE:
+        return at + 8
+    if kind == _BINARY:
+        length, at = _varint(data, at)
+        return at + length
+    raise ValueError(f"a page header with a field of kind {kind}")
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    zigzag, at = _varint(data, at)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a page header with an endless number")

@@ -10,19 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from recert.cache import limits, pages
+from recert.cache import columns, limits, pages
 from recert.cache.manifest import escaped
 from recert.cache.samples import Samples, places
 from recert.errors import CorruptCache
 from recert.noise import Stream
-from recert.noise.keys import LARGEST_SAMPLE
-from recert.votes import Votes, count_votes, nobody, vote_dtype
+from recert.votes import Votes, count_votes, vote_dtype
 
 PREFIX, SUFFIX = "part-", ".parquet"
 CONTEXT = "recert.context"
 STREAMS = {stream.name.lower(): stream for stream in (Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH)}
 ROWS_PER_GROUP = 64
-"""In parts with gaps, whose rows are short: a row group takes about a kilobyte by itself."""
+"""In parts with gaps, whose rows are short. A row group takes about a kilobyte by itself."""
+VOTES_PER_GROUP = 2**16
+"""In parts of more rows than that without gaps: where rows are short, a group has many of them."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ def schema(classes: int) -> pa.Schema:
 def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]:
     """A part's file name and bytes, with the context of its votes. A sample that was not drawn is a null among the votes.
 
-    Rows without gaps have a row group each: a reader fetches only what it needs.
+    Long rows without gaps have a row group each: a reader fetches only what it needs.
     """
-    columns = {
+    values = {
         "input": [bytes.fromhex(row.digest) for row in rows],
         "stream": [row.stream.name.lower() for row in rows],
         "start": [row.start for row in rows],
@@ -98,15 +99,14 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
         "seconds": [row.seconds for row in rows],
         "votes": _vote_lists(rows, classes),
     }
-    gaps = any(row.known is not None for row in rows)
     # The context is part of the hashed bytes: a part of another cache is refused even if its file name is listed here.
-    table = pa.table(columns, schema=schema(classes).with_metadata({CONTEXT: context}))
+    table = pa.table(values, schema=schema(classes).with_metadata({CONTEXT: context}))
     sink = pa.BufferOutputStream()
     # Votes of one input are mostly equal: a dictionary of classes, then zstd, takes about a bit per vote.
     pq.write_table(
         table,
         sink,
-        row_group_size=ROWS_PER_GROUP if gaps else 1,
+        row_group_size=_rows_per_group(rows),
         compression="zstd",
         compression_level=3,
         use_dictionary=True,
@@ -114,6 +114,14 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
     )
     data = sink.getvalue().to_pybytes()
     return f"{PREFIX}{hashlib.sha256(data).hexdigest()}{SUFFIX}", data
+
+
+def _rows_per_group(rows: Sequence[Row]) -> int:
+    if any(row.known is not None for row in rows):
+        return ROWS_PER_GROUP
+    # Few rows are a small file in any form: it stays the one that earlier versions wrote.
+    few = len(rows) <= ROWS_PER_GROUP
+    return 1 if few else max(1, VOTES_PER_GROUP * len(rows) // sum(row.length for row in rows))
 
 
 def _vote_lists(rows: Sequence[Row], classes: int) -> pa.ListArray:
@@ -154,7 +162,13 @@ def decode(name: str, data: bytes, context: str, classes: int) -> list[Row]:
         table = file.read(use_threads=False)
         # In full: offsets of lists and UTF-8 are looked at as well, on which the code below relies.
         table.validate(full=True)
-        return [_row(table, i, classes) for i in range(table.num_rows)]
+        held = columns.checked(table, classes)
+        streams = [STREAMS[name] for name in held.streams]
+        return list(
+            map(
+                Row, held.digests, streams, held.starts, held.lengths, held.counts, held.seconds, held.votes, held.known
+            )
+        )
     except (pa.ArrowException, KeyError, ValueError, TypeError, OverflowError, AttributeError, OSError) as error:
         raise CorruptCache(f"{name} is not a part of a cache: {escaped(str(error))}") from error
 
@@ -183,56 +197,8 @@ def _check_size(data: bytes, metadata: Any) -> None:
 
 def _check_schema(got: pa.Schema, expected: pa.Schema) -> None:
     if not got.equals(expected):
-        columns = {field.name: str(field.type) for field in got}
+        there = {field.name: str(field.type) for field in got}
         for field in expected:
-            if columns.get(field.name) != str(field.type):
-                raise ValueError(f"expected a column {field.name} of {field.type}, got {columns.get(field.name)}")
-        raise ValueError(f"expected the columns {', '.join(expected.names)}, got {', '.join(columns)[:100]}")
-
-
-def _row(table: pa.Table, i: int, classes: int) -> Row:
-    values = {name: table[name][i] for name in table.column_names}
-    missing = [name for name, value in values.items() if not value.is_valid]
-    if missing or values["counts"].values.null_count:
-        raise ValueError(f"row {i} has no {missing[0] if missing else 'value in its counts'}")
-    start, length, votes = values["start"].as_py(), values["length"].as_py(), values["votes"].values
-    _check_range(start, length, len(votes), i)
-    row = Row(
-        digest=values["input"].as_py().hex(),
-        stream=STREAMS[values["stream"].as_py()],
-        start=start,
-        length=length,
-        counts=values["counts"].values.to_numpy(),
-        seconds=values["seconds"].as_py(),
-        votes=votes.drop_null().to_numpy() if votes.null_count else votes.to_numpy(),
-        known=start + _drawn(votes, i) if votes.null_count else None,
-    )
-    _check_row(row, i, classes)
-    return row
-
-
-def _check_range(start: int, length: int, votes: int, i: int) -> None:
-    if votes != length or length < 1:
-        raise ValueError(f"row {i} has {votes} votes where it says {length}")
-    if start < 0 or start + length > LARGEST_SAMPLE + 1:
-        raise ValueError(f"row {i} holds samples {start} to {start + length}, outside of 0 to {LARGEST_SAMPLE}")
-
-
-def _drawn(votes: pa.Array, i: int) -> NDArray[np.int64]:
-    """Places of the votes that are there. Gaps at the ends are refused, so that there is one way only to write a set of samples."""
-    drawn = np.flatnonzero(votes.is_valid().to_numpy(zero_copy_only=False))
-    if not len(drawn) or (drawn[0], drawn[-1]) != (0, len(votes) - 1):
-        raise ValueError(f"row {i} begins or ends with a sample that was not drawn")
-    return drawn
-
-
-def _check_row(row: Row, i: int, classes: int) -> None:
-    assert row.votes is not None
-    if not 0 <= row.seconds < float("inf"):
-        raise ValueError(f"row {i} took {row.seconds} seconds")
-    # An invalid vote, of a sample whose logits were not finite, is stored as the largest value of the type: `nobody`.
-    invalid = (row.votes >= classes) & (row.votes != nobody(row.votes.dtype))
-    if invalid.any():
-        raise ValueError(f"row {i} has votes for class {row.votes[invalid][0]} of {classes}")
-    if not np.array_equal(count_votes(row.votes, classes), row.counts):
-        raise ValueError(f"counts of input {row.digest[:12]} do not match its votes")
+            if there.get(field.name) != str(field.type):
+                raise ValueError(f"expected a column {field.name} of {field.type}, got {there.get(field.name)}")
+        raise ValueError(f"expected the columns {', '.join(expected.names)}, got {', '.join(there)[:100]}")

@@ -1,7 +1,6 @@
 """Which votes a cache holds, in memory or in its parts."""
 
 import bisect
-import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,6 +17,10 @@ from recert.votes import Votes, count_votes, vote_dtype
 
 Slot = tuple[str, Stream]
 """An input, by its digest, and a stream."""
+PartVotes = dict[tuple[str, Stream, int], Votes | None]
+"""Votes of a part, by the input, the stream and the start of the row."""
+VOTES_KEPT = 2**25
+"""Votes of parts that were read last and stay in memory, at one or two bytes each."""
 
 
 class VoteTable:
@@ -32,8 +35,8 @@ class VoteTable:
         self._rows: dict[Slot, list[tuple[parts.Row, str | None]]] = defaultdict(list)
         # The length of the longest row: no row that reaches a given sample begins earlier than this before it.
         self._longest: dict[Slot, int] = defaultdict(int)
-        # Two parts: an input whose drawing was interrupted may be in two. A part may take 64 MB, so that more are not kept in memory.
-        self._part = functools.lru_cache(maxsize=2)(self._read_part)
+        self._recent: dict[str, PartVotes] = {}
+        self._kept = 0
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
         """Add rows; those of a stored part keep their votes on disk. Rows that are here already must agree."""
@@ -129,8 +132,24 @@ class VoteTable:
                 "run the same certify again: it continues where it stopped"
             )
 
-    def _read_part(self, name: str) -> dict[tuple[str, Stream, int], Votes | None]:
-        return {(row.digest, row.stream, row.start): row.votes for row in self.read(name)}
+    def _part(self, name: str) -> PartVotes:
+        """The votes of a part, which then stays in memory for a while: its other inputs are mostly wanted next."""
+        if name in self._recent:
+            self._recent[name] = self._recent.pop(
+                name
+            )  # at the end: parts are in the order in which they were last used
+            return self._recent[name]
+        found = {(row.digest, row.stream, row.start): row.votes for row in self.read(name)}
+        self._recent[name] = found
+        self._kept += _size(found)
+        # Two at least: an input whose drawing was interrupted may be in two parts.
+        while self._kept > VOTES_KEPT and len(self._recent) > 2:
+            self._kept -= _size(self._recent.pop(next(iter(self._recent))))
+        return found
+
+
+def _size(part: PartVotes) -> int:
+    return sum(len(votes) for votes in part.values() if votes is not None)
 
 
 def _start(entry: tuple[parts.Row, str | None]) -> int:

@@ -13,7 +13,9 @@ from recert.noise import Stream
 from recert.votes import Votes
 
 INPUTS_PER_PART = 25
-"""A reader of one input reads a whole part, so that parts should hold few; too few would make many small files."""
+VALUES_PER_PART = 2**20
+"""A reader of one input reads a whole part: a part is closed when it holds more than so many inputs and at least so many votes and
+counts. Inputs with few votes share a part with many others, which would be thousands of small files otherwise."""
 SECONDS_PER_PART = 60.0
 """A killed run loses what the open part holds: about a minute of drawing."""
 VOTES_PER_PART = 2**25
@@ -75,9 +77,11 @@ class PartWriter:
         self._values += int(samples[-1]) + 1 - begin  # nulls are values, too
         self._open.append((samples, votes, seconds))
         full = self._values >= VOTES_PER_PART or len(self._rows) >= ROWS_PER_PART
+        # Every row has a count for each class, which with many classes are more values than its votes.
+        large = self._values + len(self._rows) * self._classes >= VALUES_PER_PART
         # Looked at with every chunk, not by a timer: a part is only ever closed between two chunks, and no thread is needed.
         late = time.monotonic() - self._started > SECONDS_PER_PART
-        if len(self._digests) > self._inputs_per_part or late or full:
+        if (len(self._digests) > self._inputs_per_part and large) or late or full:
             self.flush()
 
     def _end(self) -> int:

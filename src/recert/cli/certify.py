@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from recert.engines import Execution
     from recert.noise import Noise
 
-BYTES_PER_VOTE = 0.25  # generous: measured parts take about 0.14 bytes per vote at ten classes
+INPUTS_TRIED, VOTES_TRIED = 32, 16
+"""A dry run draws two batches: of so many inputs at most, and at least so many votes of each."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -97,8 +98,11 @@ def certify(
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)
     if dry_run:
-        passes = len(dataset.inputs) * (samples + (selection_samples or 500))
-        _say_cost(network, dataset.inputs, smoothing, passes, run.execution(), store)
+        from recert.cache import Cache
+        from recert.certification import usual_selection_samples
+
+        selection_samples = selection_samples or usual_selection_samples(samples, store, Cache.manifest_at(store))
+        _say_cost(network, dataset.inputs, smoothing, (selection_samples, samples), run.execution(), store)
         return
     settings: dict[str, Any] = {
         "noise": smoothing, "samples": samples, "selection_samples": selection_samples, "alpha": alpha, "seed": seed,
@@ -215,22 +219,37 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
 
 
 def _say_cost(
-    network: "nn.Module", inputs: "NDArray[np.float32]", noise: "Noise", passes: int, execution: "Execution", store: str
+    network: "nn.Module",
+    inputs: "NDArray[np.float32]",
+    noise: "Noise",
+    votes: tuple[int, int],
+    execution: "Execution",
+    store: str,
 ) -> None:
-    """Forward passes, time and disk, from two timed batches."""
+    """Forward passes, time and disk, from two timed batches. `votes` are those that choose and those that bound, per input."""
     import time
 
+    import numpy as np
+
+    from recert.cache.size import expected_bytes
     from recert.noise import Stream
     from recert.sampling import Sampler, Work, collect
 
-    # One input is enough: passes cost the same for all. The calibration stream, so that no vote of a certificate is drawn.
     prepared = execution.prepared(network, inputs)
-    sampler = Sampler(prepared, inputs[:1], noise=noise, seed=0, batch_size=execution.batch_size)
-    tried = 2 * sampler.batch_size
+    # Inputs from all of the data, since it depends on them how well votes compress.
+    some = inputs[np.unique(np.linspace(0, len(inputs) - 1, INPUTS_TRIED).astype(int))]
+    sampler = Sampler(prepared, some, noise=noise, seed=0, batch_size=execution.batch_size)
+    each = max(2 * sampler.batch_size // len(some), VOTES_TRIED)
+    # The calibration stream, so that no vote of a certificate is drawn.
+    count = min(len(some), max(1, 2 * sampler.batch_size // each))
+    works = [Work(i, Stream.CALIBRATION, range(each)) for i in range(count)]
     started = time.perf_counter()
-    collect(sampler, [Work(0, Stream.CALIBRATION, range(tried))], "timing")
+    drawn = collect(sampler, works, "timing")
+    tried, passes = each * len(works), len(inputs) * sum(votes)
     seconds = (time.perf_counter() - started) / tried * passes
+    wanted = dict(zip((Stream.SELECTION, Stream.ESTIMATION), votes, strict=True))
+    size = expected_bytes([one.votes for one in drawn], sampler.classes, len(inputs), wanted)
     say(
         f"{len(inputs)} inputs, {passes:,} forward passes, about {seconds / 60:.1f} minutes at {passes / seconds:,.0f} per second "
-        f"(timed on {tried} samples), about {passes * BYTES_PER_VOTE / 1e6:.1f} MB in {store}, less what it holds already"
+        f"(timed on {tried} samples), about {size / 1e6:.3g} MB in {store}, less what it holds already"
     )
