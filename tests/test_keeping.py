@@ -335,3 +335,64 @@ def test_a_store_behind_a_url() -> None:
     same(first, again)
     assert again.settings.drawn == 0
     assert Cache.open(url).verify() == []
+
+
+LABELS = np.zeros(INPUTS, dtype=np.int64)
+
+
+def test_compare_draws_what_recertify_has_not_and_the_other_way_round(store: Path, memory: Cache) -> None:
+    sweep: dict[str, Any] = {"budgets": [100, 200], "methods": ["series"]}
+    truth = recert.compare(network(0.02), inputs(), memory, LABELS, **sweep)
+    before = recert.recertify(network(0.02), inputs(), store, samples=200, method="series")
+    run = Counting(network(0.02))
+    compared = recert.compare(run, None, store, LABELS, **sweep)
+    for ours, theirs in zip(compared.curves, truth.curves, strict=True):
+        assert (ours.budgets, ours.radii, ours.passes) == (theirs.budgets, theirs.radii, theirs.passes)
+    assert run.drawn == compared.drawn == truth.drawn - passes(before)
+    again = Counting(network(0.02))
+    assert recert.compare(again, None, store, LABELS, **sweep).drawn == again.drawn == 0
+    assert recert.recertify(again, None, store, samples=100, method="series").settings.drawn == 0
+    assert recert.compare(network(0.02), inputs(), store, LABELS, **sweep, keep=False).drawn == truth.drawn
+
+
+def test_select_keeps_the_votes_of_every_candidate(store: Path, memory: Cache) -> None:
+    labels = np.maximum(memory.certificates.prediction, 0)
+    candidates = {f"change {change}": network(change) for change in (0.3, 0.02, 0.01)}
+    options: dict[str, Any] = {
+        "metric": "acr",
+        "tolerance": 0.1,
+        "cost": dict(zip(candidates, (1, 2, 3), strict=True)),
+    }
+    truth, first, again = (
+        recert.select(candidates, inputs(), cache, labels, **options) for cache in (memory, store, store)
+    )
+    for chosen in (first, again):
+        assert (chosen.winner, chosen.entries) == (truth.winner, truth.entries)
+        assert chosen.certificates is not None
+        assert truth.certificates is not None
+        same(chosen.certificates, truth.certificates)
+    assert (truth.drawn, first.drawn, again.drawn) == (truth.passes, truth.passes, 0)
+    assert len(kept_in(store)) == 3
+    assert truth.winner is not None
+    known = recert.recertify(candidates[truth.winner], inputs(), store, samples=100)
+    assert known.settings.drawn is not None
+
+
+def test_select_warns_once_however_many_candidates_there_are(store: Path) -> None:
+    store.with_name(store.name + SUFFIX).write_text("a file where the folder would be")
+    candidates = {f"change {change}": network(change) for change in (0.02, 0.01)}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        recert.select(candidates, inputs(), store, LABELS)
+    assert len(told(found)) == 1
+
+
+def test_a_certification_by_proxy_keeps_the_votes_of_the_model(tmp_path: Path) -> None:
+    options: dict[str, Any] = {**COUNTS, "proxy": network(0.02), "transfer": 200}
+    truth = recert.certify_by_proxy(network(), inputs(), **options)
+    results = [recert.certify_by_proxy(network(), inputs(), **options, store=tmp_path / "run") for _ in range(2)]
+    for result in results:
+        same(result.certificates, truth.certificates)
+    assert [result.certificates.settings.drawn for result in results] == [None, 0]
+    recert.certify_by_proxy(network(), inputs(), **options, store=tmp_path / "other", keep=False)
+    assert kept_in(tmp_path / "other") == []

@@ -39,6 +39,10 @@ class Keeping:
             return os.fspath(self._keep)
         return f"{self._store.rstrip('/')}{SUFFIX}" if self._keep and self._store is not None else None
 
+    def caching(self, source: VoteSource) -> CachingSource:
+        """The source with its votes kept, in memory at least."""
+        return self.of(source) or CachingSource(source)
+
     def of(self, source: VoteSource) -> "KeptVotes | None":
         """The source with its votes kept; None if they are not, or cannot be, or the source keeps them by itself."""
         if self.folder is None:
@@ -64,7 +68,8 @@ class Keeping:
         """One warning, however many models there are."""
         if not self._told:
             warnings.warn(
-                f"votes of the changed model are not kept from here on, and are drawn again the next time: {error}",
+                "votes of the changed model are not kept, and are drawn again the next time, unless keep=... (--votes) names another "
+                f"folder: {error}",
                 stacklevel=4,
             )
         self._told = True
