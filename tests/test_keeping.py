@@ -396,3 +396,19 @@ def test_a_certification_by_proxy_keeps_the_votes_of_the_model(tmp_path: Path) -
     assert [result.certificates.settings.drawn for result in results] == [None, 0]
     recert.certify_by_proxy(network(), inputs(), **options, store=tmp_path / "other", keep=False)
     assert kept_in(tmp_path / "other") == []
+
+
+def test_candidates_that_are_the_same_model_are_no_error(store: Path) -> None:
+    candidates = {"one": network(0.02), "two": network(0.02)}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        recert.select(candidates, inputs(), store, LABELS)
+    assert told(found) == []
+    assert len(kept_in(store)) == 1
+
+
+@pytest.mark.parametrize("url", ["https://example.org/run", "simplecache::s3://bucket/run"])
+def test_nothing_is_sent_to_a_web_server(url: str, memory: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cache, "store", property(lambda self: url))
+    with pytest.warns(UserWarning, match="are not kept.*nothing can be written to"):
+        recert.recertify(network(0.02), inputs(), memory, samples=100)

@@ -31,6 +31,7 @@ class Keeping:
         if not isinstance(keep, bool) and (not isinstance(keep, str | os.PathLike) or not os.fspath(keep)):
             raise ValueError(f"expected keep to be True, False or a folder for votes, got {keep!r}")
         self._store, self._keep, self._told = cache.store, keep, False
+        self._opened: set[str] = set()
 
     @property
     def folder(self) -> str | None:
@@ -47,22 +48,30 @@ class Keeping:
         """The source with its votes kept; None if they are not, or cannot be, or the source keeps them by itself."""
         if self.folder is None:
             return None
-        if not isinstance(self._keep, bool):
-            if isinstance(source, CachingSource):
+        asked_for = not isinstance(self._keep, bool)
+        if isinstance(source, CachingSource):
+            if asked_for:
                 raise ValueError(
                     f"expected no folder to keep votes in with a CachingSource, which has its own, got {self.folder}"
                 )
-            return KeptVotes(source, f"{self.folder}/{folder_name(source)}", self.tell)
-        named = has_a_name(source.identity) and source.noise is not None and source.seed is not None
-        if isinstance(source, CachingSource) or not named:
+            return None
+        if not asked_for and (not has_a_name(source.identity) or source.noise is None or source.seed is None):
             return None
         try:
-            if self.folder.startswith(("http://", "https://")) or "::" in self.folder:
-                raise OSError(f"nothing can be written beside {self._store}")
-            return KeptVotes(source, f"{self.folder}/{folder_name(source)}", self.tell)
-        except Exception as error:  # of any kind of storage: nobody asked for it, so that nothing fails because of it
+            return self._kept(source, f"{self.folder}/{folder_name(source)}")
+        except Exception as error:  # of any kind of storage: what nobody asked for must not fail
+            if asked_for:
+                raise
             self.tell(error)
             return None
+
+    def _kept(self, source: VoteSource, store: str) -> "KeptVotes | None":
+        if store in self._opened:  # of two candidates that are the same model, one writes
+            return None
+        if store.startswith(("http://", "https://")) or "::" in store:  # fsspec would send files to the web server
+            raise OSError(f"nothing can be written to {self.folder}")
+        self._opened.add(store)
+        return KeptVotes(source, store, self.tell)
 
     def tell(self, error: Exception) -> None:
         """One warning, however many models there are."""
