@@ -7,7 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_output, say, show, summary
+from recert.cli.output import check_output, say, say_drawn, show, summary
 from recert.cli.requirements import check_forms, check_labels
 
 
@@ -59,6 +59,7 @@ def recertify(
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     dry_run: o.DryRun = False,
+    votes: o.VotesOptions,
     run: o.ExecutionOptions,
     result: o.ResultOptions,
     debug: o.Debug = False,
@@ -95,11 +96,14 @@ def recertify(
     with drawn_progress() as progress:
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
-            certificate=None if certificate is None else certificate.value, looks=looks, execution=run.execution(progress),
+            certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
+            execution=run.execution(progress),
         )  # fmt: skip
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     show([summary(name, certificates, dataset.labels, at)], result.format)
     say(certificates.guarantee)
+    if (drawn := certificates.settings.drawn) is not None:
+        say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))
     finish(certificates, dataset.labels, dataset.indices, result)
