@@ -348,6 +348,30 @@ def test_many_scattered_votes_make_few_parts(tmp_path: Path) -> None:
     assert all(row.known is not None for row in rows)
 
 
+def test_a_work_is_handed_out_before_the_next_is_drawn(tmp_path: Path) -> None:
+    """So that its bound is computed meanwhile. Known works at the front cost no wait at all."""
+    works = [Work(i, Stream.ESTIMATION, range(100)) for i in range(INPUTS)]
+    for store in (None, tmp_path):
+        inner = Drawing()
+        with CachingSource(inner, store=store) as source:
+            collect(source, works[:1], "test")
+            chunks = source.draw(works, "test", None)
+            drawn = []
+            for _ in works:
+                next(chunks)
+                drawn.append(len(inner.drawn))
+        assert drawn == [100, 200, 300, 400]
+
+
+def test_a_source_that_gives_too_few_votes_is_an_error() -> None:
+    class Lazy(Drawing):
+        def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+            yield from list(super().draw(works, task, progress))[:-1]
+
+    with pytest.raises(ValueError, match="expected 30 more votes of Lazy, got none"):
+        collect(CachingSource(Lazy()), [Work(0, Stream.FRESH, range(100))], "test")
+
+
 def test_ranges_with_steps(tmp_path: Path) -> None:
     works = [Work(0, Stream.FRESH, range(5, 50, 3)), Work(1, Stream.FRESH, range(0, 9, 2))]
     inner = Drawing()

@@ -77,6 +77,8 @@ class CachingSource:
 
     def close(self) -> None:
         """Write the last votes to the store, and let other processes write. More votes may be drawn afterwards."""
+        if self._writer is not None and self._cache is not None and self._source is not None:
+            self._cache.record_numerics(self._source.numerics)  # a draw that was given up has not said yet
         self._writer = None
         self._writing.close()
 
@@ -99,22 +101,38 @@ class CachingSource:
         return self._seconds / self._votes if self._votes else 0.0
 
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
-        """Votes of all works, in order. What is not known is drawn first; seconds are the mean's."""
-        if missing := self._missing(works):
-            # The lock is taken with the first vote that is drawn: a source that only reads votes locks out no other process.
-            if self._store is not None and self._writer is None and self._source is not None:
-                self._begin_writing(self._store)
-                missing = self._missing(works)  # another process may have drawn some of them
-            self._draw(missing, task, progress)
-        for work in works:
-            votes = self._known.votes(self._slot(work), _samples(work))
-            yield VoteChunk(work, 0, votes, len(votes) * self.seconds_per_pass)
+        """Votes of all works, in order, each work as soon as what is not known of it is drawn.
 
-    def _missing(self, works: Sequence[Work]) -> list[Work]:
-        """What is to be drawn, each vote once."""
+        Seconds are those of votes that are drawn now, and the mean's for the others.
+        """
+        missing = self._missing(works)
+        # The lock is taken with the first vote that is drawn: a source that only reads votes locks out no other process.
+        if missing and self._store is not None and self._writer is None and self._source is not None:
+            self._begin_writing(self._store)
+            missing = self._missing(works)  # another process may have drawn some of them
+        chunks = self._drawn(list(missing.values()), task, progress)
+        left = {id(work): len(work.samples) for work in missing.values()}
+        seconds = dict.fromkeys(left, 0.0)
+        for i, work in enumerate(works):
+            new = missing.get(i)
+            while new is not None and left[id(new)]:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    raise ValueError(f"expected {left[id(new)]} more votes of {type(self._source).__name__}, got none")
+                left[id(chunk.work)] -= len(chunk.votes)
+                seconds[id(chunk.work)] += chunk.seconds
+            votes = self._known.votes(self._slot(work), _samples(work))
+            before = len(votes) - (0 if new is None else len(new.samples))
+            took = 0.0 if new is None else seconds[id(new)]
+            yield VoteChunk(work, 0, votes, took + before * self.seconds_per_pass)
+        for _ in chunks:  # to the end, where a source names inputs on which the network failed
+            pass
+
+    def _missing(self, works: Sequence[Work]) -> dict[int, Work]:
+        """What is to be drawn, each vote once, by the place of the work that wants it first."""
         wanted: dict[Slot, Samples] = {}
-        missing = []
-        for work in works:
+        missing: dict[int, Work] = {}
+        for i, work in enumerate(works):
             slot = self._slot(work)
             self._read_parts(slot)
             samples = self._known.unknown(slot, _samples(work))
@@ -122,7 +140,7 @@ class CachingSource:
             if slot in wanted:
                 samples = simplified(np.setdiff1d(as_array(samples), as_array(wanted[slot])))
             if len(samples):
-                missing.append(Work(work.position, work.stream, samples))
+                missing[i] = Work(work.position, work.stream, samples)
                 before = wanted.get(slot)
                 wanted[slot] = samples if before is None else np.union1d(as_array(before), as_array(samples))
         return missing
@@ -134,17 +152,19 @@ class CachingSource:
             )
         return self.digests[work.position], work.stream
 
-    def _draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> None:
+    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Draw votes and store them as they come, whatever stops it."""
+        if not works:
+            return
         if self._source is None:
             raise MissingVotes(_what_is_missing(self._store, works))
         try:
             for chunk in self._source.draw(works, task, progress):
                 self._keep(chunk)
+                yield chunk
         except BaseException:
             # Also after Ctrl-C: what was drawn is written, and the next run continues there.
-            if self._writer is not None:
-                self._writer.flush()
+            self._flush()
             raise
         finally:
             # Only now is it known what the votes were drawn with: batches become smaller when memory runs out.
@@ -152,18 +172,24 @@ class CachingSource:
                 self._cache.record_numerics(self._source.numerics)
 
     def _keep(self, chunk: VoteChunk) -> None:
-        slot = digest, stream = self._slot(chunk.work)
+        slot = self._slot(chunk.work)
         samples = chunk.work.samples[chunk.start : chunk.start + len(chunk.votes)]
         self._known.put(slot, samples, chunk.votes)
         self.forward_passes += len(chunk.votes)
         self._votes += len(chunk.votes)
         self._seconds += chunk.seconds
-        if self._writer is None:
-            return
+        if self._writer is not None:
+            self._write(self._writer, slot, samples, chunk)
+
+    def _write(self, writer: PartWriter, slot: Slot, samples: Samples, chunk: VoteChunk) -> None:
         if isinstance(samples, range):
-            self._writer.add(digest, stream, samples.start, chunk.votes, chunk.seconds)
+            writer.add(*slot, samples.start, chunk.votes, chunk.seconds)
         else:
-            self._writer.add_scattered(digest, stream, samples, chunk.votes, chunk.seconds)
+            writer.add_scattered(*slot, samples, chunk.votes, chunk.seconds)
+
+    def _flush(self) -> None:
+        if self._writer is not None:
+            self._writer.flush()
 
     def _opened(self, store: Path) -> Cache:
         """The cache at the store, or a new one, once it is sure that votes of the source belong there."""

@@ -14,6 +14,7 @@ from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.certification import check_settings
 from recert.engines import Execution, chosen_execution, open_votes
+from recert.keeping import Keep, Keeping
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
@@ -60,6 +61,8 @@ class Comparison:
     methods: dict[str, Curve]
     baselines: dict[tuple[str, str], Curve]
     """By name and kind of certificate."""
+    drawn: int = 0
+    """Forward passes that were made for all curves; others had been made before, and were kept."""
 
     @property
     def curves(self) -> list[Curve]:
@@ -81,6 +84,7 @@ def compare(
     methods: Sequence[str | Strategy] = ("auto",),
     certificate: str | None = None,
     alpha: float | None = None,
+    keep: Keep = True,
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
@@ -88,7 +92,8 @@ def compare(
 ) -> Comparison:
     """Curves of the methods and of both baselines. Every vote is drawn once; costs are as if each run stood alone.
 
-    Methods that offer one-sided certificates only, such as irs, are compared with one-sided baselines.
+    Methods that offer one-sided certificates only, such as irs, are compared with one-sided baselines. Votes are kept as
+    `recertify` keeps them, and what it kept is not drawn again.
     """
     if isinstance(methods, str):
         raise ValueError(f"expected a list of methods, got the text {methods!r}; write methods=[{methods!r}]")
@@ -100,19 +105,22 @@ def compare(
     offered = {name: method.certificates for name, method in ours_by_name.items()}
     kinds = {name: wanted if wanted in kinds else kinds[0] for name, kinds in offered.items()}
     pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
-    with open_votes(
-        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen.with_batch_size(m.batch_size)
-    ) as votes:
-        sweep = _Sweep(CachingSource(votes), cache, labels, alpha, chosen.progress)
+    keeping, execution = Keeping(cache, keep), chosen.with_batch_size(m.batch_size)
+    with (
+        open_votes(model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=execution) as votes,
+        keeping.caching(votes) as source,
+    ):
+        sweep = _Sweep(source, cache, labels, alpha, chosen.progress)
         ours = {name: sweep.curve(ours_by_name[name], kind, budgets) for name, kind in kinds.items()}
         theirs = {
             (name, kind): sweep.curve(method_named(name), kind, baseline_budgets or budgets) for name, kind in pairs
         }
     # One price for every pass, taken when all are drawn.
-    price = sweep.source.seconds_per_pass
+    price = source.seconds_per_pass
     return Comparison(
         {name: replace(c, seconds_per_pass=price) for name, c in ours.items()},
         {key: replace(c, seconds_per_pass=price) for key, c in theirs.items()},
+        drawn=source.forward_passes,
     )
 
 

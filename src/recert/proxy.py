@@ -18,6 +18,7 @@ from recert.cache import Cache
 from recert.certificates import Certificates
 from recert.certification import certify, family_members
 from recert.engines import Execution, chosen_execution, open_votes
+from recert.keeping import Keep
 from recert.models.inference import PRECISIONS, PreparedModel, prepare
 from recert.noise import Noise
 from recert.recertification import recertify
@@ -55,6 +56,7 @@ def certify_by_proxy(
     family: str | int | None = None,
     store: str | os.PathLike[str] | None = None,
     identity: str | None = None,
+    keep: Keep = True,
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
@@ -65,7 +67,8 @@ def certify_by_proxy(
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant within
     the radius: the claim is about `model`, whatever the proxy is. `proxy` is an approximation such as "fp16" or "int8", or a
     model; it draws the `samples`, which are kept in `store`. `transfer` is the mean number of the model's own forward passes
-    per input, a tenth of `samples` unless given. Other arguments are those of `certify`.
+    per input, a tenth of `samples` unless given; they are kept as `recertify` keeps those of a changed model. Other arguments
+    are those of `certify`.
     """
     if isinstance(model, VoteSource):
         raise ValueError("expected a model with a proxy, got votes; a proxy is made of the model itself")
@@ -90,7 +93,7 @@ def certify_by_proxy(
         execution=replace(as_it_is, device=chosen.device),
     ) as source:  # fmt: skip
         certificates = recertify(
-            source, images, cache, samples=transfer, alpha=alpha, family=family, progress=chosen.progress
+            source, images, cache, samples=transfer, alpha=alpha, family=family, keep=keep, progress=chosen.progress
         )
     drawn = cache.certificates
     about = {

@@ -10,8 +10,8 @@ from recert.cache.samples import Samples, simplified
 from recert.cache.votes import Slot
 from recert.votes import Votes, vote_dtype
 
-PAGE = 2**12
-"""Samples of a page. Memory is taken for pages with a known vote only: a store from somebody else may hold any sample index."""
+PAGE = 2**10
+"""Samples of a page: few, since a replay has a hundred votes of an input. Memory is taken for pages with a known vote only: a store from somebody else may hold any sample index."""
 
 Index = slice | NDArray[np.int64]
 

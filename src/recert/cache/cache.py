@@ -323,6 +323,11 @@ class Cache:
         return view
 
     @property
+    def store(self) -> str | None:
+        """Where it is stored, a path on this disk or a URL; None in memory."""
+        return None if self._directory is None else self._directory.local or self._directory.url
+
+    @property
     def stored_bytes(self) -> int:
         """Size of the parts on disk."""
         return sum(self._directory.size(name) for name in self.part_names()) if self._directory else 0

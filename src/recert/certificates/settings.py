@@ -51,6 +51,8 @@ class Settings:
     together: Together | None = None
     proxy: dict[str, str] | None = None
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
+    drawn: int | None = None
+    """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as results carry them: numerics in their text form."""

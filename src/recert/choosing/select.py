@@ -18,6 +18,7 @@ from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
 from recert.choosing.search import Search, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
+from recert.keeping import Keep, Keeping
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
 from recert.sampling import ProgressCallback, StoredVotes
@@ -43,6 +44,7 @@ def select(
     samples: int | None = None,
     alpha: float | None = None,
     family: str | int | None = None,
+    keep: Keep = True,
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
@@ -61,7 +63,7 @@ def select(
     gets the cache's. With `family="bonferroni"` all of the winner's certificates hold together. See docs/select.md.
 
     `cost` is "bytes", "parameters" (non-zero ones), "latency" (measured), a function of a model, or a mapping of numbers. The
-    candidates must be fixed before: none may have been tuned on the cached noise.
+    candidates must be fixed before: none may have been tuned on the cached noise. Votes are kept as `recertify` keeps them.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
@@ -71,7 +73,7 @@ def select(
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:
-        sources = _opened(stack, candidates, inputs, manifest, chosen)
+        sources = _opened(stack, candidates, inputs, manifest, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
         claims = family_members(family, digests)
@@ -88,6 +90,7 @@ def select(
         metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,
         family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests), samples=manifest.samples,
         base_passes=(manifest.samples + manifest.selection_samples) * len(distinct),
+        drawn=sum(source.forward_passes for source in sources.values()),
     )  # fmt: skip
 
 
@@ -101,16 +104,19 @@ def _check(candidates: Mapping[str, object], alpha: float, metric: str, toleranc
 
 
 def _opened(
-    stack: ExitStack, candidates: Mapping[str, Model | StoredVotes], inputs: Any, manifest: Manifest, execution: Execution
+    stack: ExitStack, candidates: Mapping[str, Model | StoredVotes], inputs: Any, manifest: Manifest, execution: Execution,
+    keeping: Keeping,
 ) -> dict[str, CachingSource]:  # fmt: skip
     """Votes of every candidate on the cached noises, each drawn once, until the stack is closed."""
     execution = execution.with_batch_size(manifest.batch_size)
     return {
-        name: CachingSource(
-            stack.enter_context(
-                open_votes(
-                    model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
-                    classes=manifest.classes, execution=execution,
+        name: stack.enter_context(
+            keeping.caching(
+                stack.enter_context(
+                    open_votes(
+                        model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
+                        classes=manifest.classes, execution=execution,
+                    )
                 )
             )
         )

@@ -41,6 +41,7 @@ def compare(
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
+    votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
@@ -71,7 +72,7 @@ def compare(
     with drawn_progress() as progress:
         compared = recert.compare(
             network, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
-            methods=methods.split(","), alpha=alpha, execution=run.execution(progress),
+            methods=methods.split(","), alpha=alpha, keep=votes.keep, execution=run.execution(progress),
         )  # fmt: skip
     rows = []
     for curve in compared.curves:
@@ -86,6 +87,7 @@ def compare(
                 }
             )
     show(rows, format, title=f"{model.model}, {approximation or 'as it is'}, {store}")
+    say(f"{compared.drawn / len(dataset.inputs):,.0f} forward passes per input were made for all rows together")
     if format is o.Format.TABLE:
         show(
             speedup_rows(compared),

@@ -182,6 +182,29 @@ class ExecutionOptions:
         )  # fmt: skip
 
 
+KeepVotes = Annotated[
+    bool, typer.Option(help="Keep the changed model's votes beside the cache, in STORE.replays, for the next time.")
+]
+Votes = Annotated[str | None, typer.Option(help="Keep them in this folder (or fsspec URL) instead.")]
+
+
+@dataclass(frozen=True)
+class VotesOptions:
+    """Votes of the changed model"""
+
+    keep_votes: KeepVotes = True
+    votes: Votes = None
+
+    def __post_init__(self) -> None:
+        if not self.keep_votes and self.votes is not None:
+            raise ValueError("expected no --votes with --no-keep-votes, got both; leave one of them out")
+
+    @property
+    def keep(self) -> bool | str:
+        """The value that all verbs take."""
+        return self.keep_votes if self.votes is None else self.votes
+
+
 @dataclass(frozen=True)
 class ResultOptions:
     """What becomes of the result"""

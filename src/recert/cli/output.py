@@ -49,6 +49,13 @@ def _console_like(stream: TextIO, text: io.StringIO, **options: Any) -> Console:
     return Console(file=text, force_terminal=True if stream.isatty() else None, **options)
 
 
+def say_drawn(drawn: int, passes: int, inputs: int) -> None:
+    """What of the cost was spent now, where votes had been kept."""
+    say(
+        f"{passes / inputs:,.0f} forward passes per input, of which {drawn / inputs:,.0f} were made now; the others were kept from before"
+    )
+
+
 def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None", radii: Sequence[float]) -> Row:
     """One row of numbers about certificates. Without labels, shares are of certified inputs, right or not."""
     known = result.prediction if labels is None else labels

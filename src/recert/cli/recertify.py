@@ -7,7 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_log, check_output, say, summary
+from recert.cli.output import check_log, check_output, say, say_drawn, summary
 from recert.cli.requirements import check_forms, check_labels
 
 
@@ -60,6 +60,7 @@ def recertify(
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     dry_run: o.DryRun = False,
+    votes: o.VotesOptions,
     run: o.ExecutionOptions,
     result: o.ResultOptions,
     debug: o.Debug = False,
@@ -97,10 +98,13 @@ def recertify(
     with drawn_progress() as progress:
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
-            certificate=None if certificate is None else certificate.value, looks=looks, execution=run.execution(progress),
+            certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
+            execution=run.execution(progress),
         )  # fmt: skip
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     row = summary(name, certificates, dataset.labels, at)
     finish(certificates, dataset, result, row, certificates.guarantee)
+    if (drawn := certificates.settings.drawn) is not None:
+        say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import RESULTS, check_output, print_json, say, show, write
+from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, write
 
 if TYPE_CHECKING:
     from torch import nn
@@ -67,6 +67,7 @@ def select(
         ),
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw metric against cost here: .png, .svg or .pdf.")] = None,
+    votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
@@ -93,7 +94,7 @@ def select(
     with drawn_progress() as progress:
         chosen = recert.select(
             models, dataset.inputs, cache, dataset.labels, metric=metric, tolerance=tolerance, cost=cost, samples=samples,
-            alpha=alpha, family=family, execution=run.execution(progress),
+            alpha=alpha, family=family, keep=votes.keep, execution=run.execution(progress),
         )  # fmt: skip
     try:
         if out is not None:
@@ -164,6 +165,8 @@ def _conclude(chosen: "Chosen") -> None:
         f"{chosen.passes:,} forward passes ({chosen.passes / chosen.inputs:,.0f} per input); certifying all {len(chosen.entries)} from scratch "
         f"takes {chosen.exhaustive_passes:,}: {share:.1%} of that, or {with_base:.1%} if the original's {chosen.base_passes:,} are counted on both sides"
     )
+    if chosen.drawn is not None and chosen.drawn < chosen.passes:
+        say_drawn(chosen.drawn, chosen.passes, chosen.inputs)
 
 
 def _draw(chosen: "Chosen", path: Path) -> None:

@@ -1,8 +1,8 @@
 """The verb `recertify`, and `draw_votes`, which only draws what it needs."""
 
 import os
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
 from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
+from recert.keeping import Keep, Keeping, KeptVotes
 from recert.planning import Objective, parse_plan
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
@@ -36,6 +37,7 @@ def recertify(
     family: str | int | None = None,
     looks: int | None = None,
     identity: str | None = None,
+    keep: Keep = True,
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
@@ -73,6 +75,10 @@ def recertify(
     pass `looks=4`: each look has a quarter of alpha, and budgets of `samples`, twice, four and eight times as many are fixed by
     the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
 
+    The votes that are drawn are kept in a folder beside the cache, its name with ".replays" at the end, if the cache is stored and the
+    model has a name. So a run that was interrupted continues where it stopped, and another look draws only what is new;
+    what it claims, and costs in alpha, is the same. `keep=False` keeps nothing, `keep=FOLDER` keeps them there.
+
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. The batch
     size is the cache's unless given. The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
@@ -81,11 +87,15 @@ def recertify(
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with _opened(model, inputs, cache, chosen, identity) as source:
+    keeping = Keeping(cache, keep)
+    with (
+        _opened(model, inputs, cache, chosen, identity) as opened,
+        keeping.of(opened) or nullcontext(opened) as source,
+    ):
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
-        return task.for_every_input(look.recorded(run(task)))
+        return _with_drawn(task.for_every_input(look.recorded(run(task))), source)
 
 
 def draw_votes(
@@ -100,12 +110,13 @@ def draw_votes(
     certificate: str | None = None,
     family: str | int | None = None,
     looks: int | None = None,
+    keep: Keep = True,
     execution: Execution | None = None,
 ) -> None:
     """Draw every vote that `recertify` with these arguments asks for, and bound nothing: a device need not wait for bounds.
 
-    With a `CachingSource` as the model the votes are kept, and `recertify` computes from them later, on any machine. Nothing
-    is claimed, so this is no look at the cache.
+    The votes are kept as `recertify` keeps them, or by a `CachingSource` as the model; `recertify` computes from them later.
+    Nothing is claimed, so this is no look at the cache.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
@@ -113,13 +124,21 @@ def draw_votes(
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution)
-    with _opened(model, inputs, cache, chosen, None) as source:
+    keeping = Keeping(cache, keep)
+    with _opened(model, inputs, cache, chosen, None) as opened, keeping.of(opened) or nullcontext(opened) as source:
         replay(asked.task(source, cache, progress=chosen.progress), None)
 
 
 def _error_of_a_claim(manifest: Manifest, alpha: float | None, claims: int, looks: int | None) -> float:
     """What one claim of one look is given of the whole alpha."""
     return float(usual_alpha(manifest) if alpha is None else alpha) / claims / planned_share(looks)
+
+
+def _with_drawn(result: Certificates, source: VoteSource) -> Certificates:
+    """The result, with a note of how much of it was drawn now, unless all of it was."""
+    if not isinstance(source, KeptVotes) or source.forward_passes >= result.forward_passes.sum():
+        return result
+    return replace(result, settings=replace(result.settings, drawn=source.forward_passes))
 
 
 @dataclass(frozen=True)
