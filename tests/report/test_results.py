@@ -116,6 +116,16 @@ def test_a_proxy_that_cannot_be_shown_is_refused(make_result: MakeResult, tmp_pa
         read_result(tmp_path / "r.parquet")
 
 
+@pytest.mark.parametrize("drawn", ["many", -1, True, 0.5])
+def test_passes_drawn_that_are_no_number_are_refused(make_result: MakeResult, tmp_path: Path, drawn: object) -> None:
+    for known in (None, 0, 7):
+        write_result(make_result("r", 3, drawn=known), tmp_path / "r.parquet")
+        assert read_result(tmp_path / "r.parquet").certificates.settings.drawn == known
+    write_result(make_result("r", 3, drawn=drawn), tmp_path / "r.parquet")
+    with pytest.raises(NotAResult, match="drawn is not a whole number"):
+        read_result(tmp_path / "r.parquet")
+
+
 @pytest.mark.parametrize("field", ["numerics", "cache_numerics"])
 @pytest.mark.parametrize("wrong", [3, "cpu", ["cpu"], {"device": 3}, {"device": ["cpu"]}, {"device": None}])
 def test_numerics_that_are_no_texts_are_refused(
