@@ -51,11 +51,11 @@ ALLOWED = {
     "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
-    "caching": {"cache", "errors", "models", "sampling"},
+    "caching": {"cache", "errors", "models", "sampling", "spot_check"},
     "keeping": {"cache", "caching", "errors", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
-    "spot_check": {"cache", "errors", "noise", "sampling"},
+    "spot_check": {"cache", "errors", "models", "noise", "sampling"},
     "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",

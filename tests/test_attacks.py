@@ -223,6 +223,17 @@ def test_a_store_is_not_continued_with_a_model_of_the_same_name(tmp_path: Path) 
     assert again.manifest.samples == 300
 
 
+def test_votes_that_were_kept_are_not_used_for_another_model_of_the_same_name(tmp_path: Path) -> None:
+    cache, net = certify(Net(), samples=2_000, store=tmp_path / "cache"), Net()
+    options: dict[str, Any] = {"samples": 300, "identity": "api-1", "batch_size": 64}
+    recert.recertify(lambda batch: net(batch), points(), cache, **options)
+    with pytest.warns(UserWarning, match="noises that were replayed"):
+        now = recert.recertify(lambda batch: -net(batch), points(), cache, **options)
+    truth = recert.recertify(lambda batch: -net(batch), points(), cache, keep=False, **options)
+    assert np.array_equal(now.prediction, truth.prediction)
+    assert np.array_equal(now.radius, truth.radius)
+
+
 class Centred(nn.Module):
     """The common idiom that gave two networks one identity."""
 

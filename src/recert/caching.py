@@ -19,6 +19,7 @@ from recert.errors import MissingVotes, UnknownInputs
 from recert.models.numerics import Numerics
 from recert.sampling.source import check_unchanged
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
+from recert.spot_check import check_stored_votes
 
 Path = str | os.PathLike[str]
 
@@ -45,6 +46,9 @@ class CachingSource:
         self._source, self._store, self._allow_numerics = source, store, allow_numerics
         # Opened now, so that a store of something else is refused before any vote is drawn; locked only when one is.
         self._cache = None if store is None else self._opened(store)
+        # Other models are known by value, and these votes are asked for again and again: replaying some each time is for names only.
+        if source is not None and self._cache is not None and source.identity.is_a_name:
+            check_stored_votes(self._cache, source)
         self._writer: PartWriter | None = None
         self._writing = ExitStack()
         if source is not None:

@@ -1,11 +1,15 @@
 """A second check beside the model's identity: a few stored votes are replayed before a store is continued."""
 
+from typing import Any
+
 import numpy as np
 
 from recert.cache import Cache
 from recert.errors import ContextMismatch
+from recert.models.digest import identify
 from recert.noise import Stream
-from recert.sampling import VoteSource, Work, collect
+from recert.sampling import Sampler, VoteSource, Work, collect
+from recert.sampling.network import Model
 from recert.sampling.rounding import is_more_than_rounding
 
 INPUTS, SAMPLES = 16, 4
@@ -33,6 +37,15 @@ def check_stored_votes(cache: Cache, source: VoteSource) -> None:
             "those it holds",
             f"another class on {wrong} of {votes} noises that were replayed",
             "the model is not the one that the store is about; use another store, or give it the identity that it has",
+        )
+
+
+def check_original(cache: Cache, model: Model, inputs: Any) -> None:
+    """The same for a model that is about to be changed, if it is the one that the cache is about."""
+    manifest = cache.manifest
+    if identify(model) == manifest.model:
+        check_stored_votes(
+            cache, Sampler(model, inputs, noise=manifest.noise, seed=manifest.seed, batch_size=manifest.batch_size)
         )
 
 

@@ -20,7 +20,7 @@ from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
-from recert.errors import CorruptCache, IncompleteCache, UnknownInputs
+from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
 from recert.noise import Stream
@@ -183,8 +183,10 @@ class Cache:
             with uninterrupted():
                 try:
                     writer.flush()
-                finally:
-                    self._write_manifest()  # also after a failed run: it records what the votes were drawn with
+                except UnusableModel:  # nothing was put: what is there is whole, as it may not be after other errors
+                    self._write_manifest()
+                    raise
+                self._write_manifest()  # also after a failed run: it records what the votes were drawn with
 
     def record_numerics(self, numerics: Numerics) -> None:
         """Note numerics that votes were really drawn with, beside those noted before."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from recert.cache.parts import Row
 from recert.cache.samples import Samples, as_array, simplified
+from recert.errors import UnusableModel
 from recert.interrupts import uninterrupted
 from recert.noise import Stream
 from recert.votes import Votes
@@ -61,11 +62,16 @@ class PartWriter:
         """Close the open part, if it holds anything."""
         with uninterrupted():
             self._finish_row()
-            rows = self._rows
-            # Emptied first: rows that `close` refuses are not offered again.
-            self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
-            if rows:
-                self._close(rows)
+            try:
+                if self._rows:
+                    self._close(self._rows)
+            except UnusableModel:  # votes of no one model; after other errors the part is put again
+                self._empty()
+                raise
+            self._empty()
+
+    def _empty(self) -> None:
+        self._rows, self._digests, self._values, self._started = [], set(), 0, time.monotonic()
 
     def _add(self, digest: str, stream: Stream, samples: Samples, votes: Votes, seconds: float, *, joins: bool) -> None:
         if self._open_of != (digest, stream) or not joins:

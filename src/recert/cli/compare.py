@@ -51,6 +51,7 @@ def compare(
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
     from recert.recertification import available_methods
+    from recert.spot_check import check_original
 
     cache = recert.Cache.open(store, public_key=public_key)
     known = cache.manifest
@@ -66,6 +67,7 @@ def compare(
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
     if approximation is not None:
+        check_original(cache, network, dataset.inputs)
         changed = approximated(network, approximation, data.data, dataset, known.noise, known.seed)
         network = changed.model
         say(changed.description)

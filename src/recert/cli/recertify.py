@@ -73,6 +73,7 @@ def recertify(
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
     from recert.recertification import method_named
+    from recert.spot_check import check_original
 
     cache, dataset = recert.Cache.open(store, public_key=public_key), data.load()
     check_labels(result.require, dataset.labels)
@@ -82,6 +83,7 @@ def recertify(
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
     if approximation is not None:
+        check_original(cache, network, dataset.inputs)
         changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
         network, name = changed.model, f"{model.model}, {approximation}"
         say(changed.description)

@@ -85,7 +85,7 @@ def select(
     if dataset.labels is None:
         raise ValueError("expected data with labels to score candidates, got none")
     network = model.load(run.local_device)
-    _check_original(cache, run.execution().prepared(network, dataset.inputs))
+    _check_original(cache, run.execution().prepared(network, dataset.inputs), dataset)
     # A candidate that is named twice is raced once.
     models = {
         spec: _candidate(spec, network, cache, data.data, dataset, run.local_device, model.trust)
@@ -112,14 +112,16 @@ def select(
         raise typer.Exit(3)
 
 
-def _check_original(cache: "Cache", network: "Model") -> None:
+def _check_original(cache: "Cache", network: "Model", data: "Dataset") -> None:
     """Refuse a store of another model: its certificates would be compared with those of candidates that are not its own."""
     from dataclasses import replace
 
     from recert.models.digest import identify
+    from recert.spot_check import check_original
 
-    # Numerics may differ: nothing of the original is drawn here.
+    # Numerics may differ: no vote of the original that is drawn here is used.
     cache.manifest.check_context(replace(cache.manifest, model=identify(network)), allow_numerics=True)
+    check_original(cache, network, data.inputs)
 
 
 def _candidate(

@@ -25,6 +25,11 @@ class ModelIdentity:
         return None
 
     @property
+    def is_a_name(self) -> bool:
+        """Whether this is only what the user calls it: nothing of a function can be digested."""
+        return self.weights == "callable"
+
+    @property
     def is_old(self) -> bool:
         """Whether the structure was digested by an older version."""
         return len(self.structure) == 64 and set(self.structure) <= set("0123456789abcdef")
