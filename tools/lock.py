@@ -88,9 +88,17 @@ def choose(pip: list[str]) -> list[Chosen]:
     )
 
 
-def index_of(pip: list[str]) -> str:
-    asked = subprocess.run([*pip, "config", "get", "global.index-url"], capture_output=True, text=True, check=False)
-    return (os.environ.get("PIP_INDEX_URL") or asked.stdout.strip() or "https://pypi.org/simple").rstrip("/")
+def index_of(python: str) -> str:
+    """The index that pip would ask: by its environment, its configuration, or its default."""
+    asked = subprocess.run(
+        [python, "-m", "pip", "config", "get", "global.index-url"], capture_output=True, text=True, check=False
+    )
+    if index := os.environ.get("PIP_INDEX_URL") or asked.stdout.strip():
+        return index.rstrip("/")
+    default = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    return (
+        subprocess.run([python, "-c", default], capture_output=True, text=True, check=True).stdout.strip().rstrip("/")
+    )
 
 
 def hashes_of(chosen: Chosen, page: str) -> list[str]:
@@ -119,8 +127,8 @@ def resolve() -> str:
     """The text of a new lock."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
-        pip = [str(Path(folder) / "bin" / "python"), "-m", "pip"]
-        chosen, index = choose(pip), index_of(pip)
+        python = str(Path(folder) / "bin" / "python")
+        chosen, index = choose([python, "-m", "pip"]), index_of(python)
 
     def page(package: Chosen) -> str:
         with urllib.request.urlopen(f"{index}/{package.name}/", timeout=SECONDS_TO_ANSWER) as answer:
