@@ -27,7 +27,13 @@ def locked() -> dict[str, str]:
 
 def requirements_of(extra: str) -> list[Requirement]:
     asked = [Requirement(text) for text in PROJECT["project"]["optional-dependencies"][extra]]
-    inner = [each for mine in asked if mine.name == "recert" for name in mine.extras for each in requirements_of(name)]
+    inner = [
+        each
+        for mine in asked
+        if mine.name == "recert"
+        for name in sorted(mine.extras)
+        for each in requirements_of(name)
+    ]
     return [each for each in asked if each.name != "recert"] + inner
 
 

@@ -18,6 +18,7 @@ Ints = NDArray[np.int64]
 
 # Plans only choose, so that few draws are enough: the mean over twelve of them follows the shape of the posterior.
 _DRAWS = 12
+_INPUTS_AT_A_TIME = 1_024
 _PRIOR = 0.5
 """Jeffreys' prior."""
 
@@ -71,12 +72,15 @@ def plan_budget(
     expected must not cost an input what it was planned to reach.
     """
     passes = passes_grid(largest)
-    top, rival = beliefs.top[:, :, None], beliefs.runner_up[:, :, None]
-    # The mean over draws is taken after the objective: a radius that is reached in half of the draws counts half.
-    values = [objective.value(predict(top, rival, passes[None, None, :])).mean(axis=1) for predict in predictors]
     # Column 0: the input is left out. It costs nothing, and is worth nothing.
-    nothing = np.zeros((len(beliefs.top), 1))
-    table = np.concatenate([nothing, *values], axis=1)
+    table = np.zeros((len(beliefs.top), 1 + len(passes) * len(predictors)))
+    # Some inputs at a time: predictions of every draw, for all inputs together, take hundreds of megabytes.
+    for start in range(0, len(table), _INPUTS_AT_A_TIME):
+        here = slice(start, start + _INPUTS_AT_A_TIME)
+        top, rival = beliefs.top[here, :, None], beliefs.runner_up[here, :, None]
+        # The mean over draws is taken after the objective: a radius that is reached in half of the draws counts half.
+        values = [objective.value(predict(top, rival, passes[None, None, :])).mean(axis=1) for predict in predictors]
+        table[here, 1:] = np.concatenate(values, axis=1)
     costs = np.concatenate([[0.0], *(passes for _ in predictors)])
     chosen = allocate(table, costs, budget)
     option = np.where(chosen == 0, 0, (chosen - 1) // len(passes))
