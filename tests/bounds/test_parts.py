@@ -13,6 +13,7 @@ from scipy import optimize, special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from recert.bounds import _binomial_tails as tails_of
+from recert.bounds import _joint_cells as cells
 from recert.bounds import _joint_chance as chance
 from recert.bounds import _joint_search as joint_search
 from recert.bounds import _paired_search as paired_search
@@ -654,7 +655,7 @@ def test_chance_of_joint_adds_back_what_it_leaves_out(alpha: float, n: int, m1: 
 
 def test_the_surface() -> None:
     for q, x, y in itertools.product((0.1, 0.5, 0.9), (0.0, 0.05, 0.3, 0.5, 0.95), (0.0, 0.02, 0.1, 0.4, 0.7)):
-        p = chance.on_surface(q, x, y)
+        p = cells.p_on_surface(q, x, y)
         if y <= q and x < 1 - q:
             assert p * (1 - x) + (1 - p) * y == pytest.approx(q, abs=1e-14)
             assert 0 <= p <= 1
@@ -662,17 +663,17 @@ def test_the_surface() -> None:
             assert p == 1.0
         if y > q and x < 1 - q:
             assert p == 0.0
-    assert chance.on_surface(0.5, 0.5, 0.5) == chance.on_surface(0.5, 0.5, 0.1) == 1.0
+    assert cells.p_on_surface(0.5, 0.5, 0.5) == cells.p_on_surface(0.5, 0.5, 0.1) == 1.0
 
 
 def test_distances_in_log_odds() -> None:
     for low, high in ((0.1, 0.2), (1e-6, 0.5), (0.6, 0.99)):
-        apart = chance._log_odds_apart(low, high)
+        apart = cells._log_odds_apart(low, high)
         assert apart == pytest.approx(log_odds(high) - log_odds(low))
-        assert chance._moved(low, apart) == pytest.approx(high)
-    assert chance._log_odds_apart(0.0, 0.4) == chance._log_odds_apart(0.3, 0.3) == 0.0
-    assert chance._moved(0.0, 1.0) == 0.0
-    assert chance._moved(1.0, 1.0) == 1.0
+        assert cells._moved(low, apart) == pytest.approx(high)
+    assert cells._log_odds_apart(0.0, 0.4) == cells._log_odds_apart(0.3, 0.3) == 0.0
+    assert cells._moved(0.0, 1.0) == 0.0
+    assert cells._moved(1.0, 1.0) == 1.0
 
 
 def kearns_saul(p: float) -> float:
@@ -684,9 +685,9 @@ def test_largest_constant_of_kearns_and_saul() -> None:
         [0.0, 1e-9, 0.1, 0.3, 0.49, 0.5, 0.51, 0.8, 0.999, 1.0], 2
     ):
         between = [kearns_saul(p) for p in np.linspace(low, high, 201)]
-        assert chance._sub_gaussian(low, high) == pytest.approx(max(between), rel=1e-9, abs=1e-15) or low < 0.5 < high
-    assert chance._sub_gaussian(0.499999, 0.499999) == pytest.approx(0.25, rel=1e-9)
-    assert chance._sub_gaussian(0.3, 0.7) == chance._sub_gaussian(0.5 - 2**-54, 0.5 - 2**-54) == 0.25
+        assert cells._sub_gaussian(low, high) == pytest.approx(max(between), rel=1e-9, abs=1e-15) or low < 0.5 < high
+    assert cells._sub_gaussian(0.499999, 0.499999) == pytest.approx(0.25, rel=1e-9)
+    assert cells._sub_gaussian(0.3, 0.7) == cells._sub_gaussian(0.5 - 2**-54, 0.5 - 2**-54) == 0.25
 
 
 def test_lifting_takes_the_best_exponent() -> None:
@@ -697,18 +698,18 @@ def test_lifting_takes_the_best_exponent() -> None:
             return (1 - math.exp(-log_r)) * value + rise * math.expm1(log_r) / 2
 
         best = min(0.0, optimize.minimize_scalar(at, bounds=(1e-9, 40), method="bounded", options={"xatol": 1e-9}).fun)
-        assert chance.lifted(value, lift, curvature) == pytest.approx(best, rel=1e-6, abs=1e-6)
-    assert chance.lifted(0.0, 0.0, 3.0) == 0.0
+        assert cells.lifted(value, lift, curvature) == pytest.approx(best, rel=1e-6, abs=1e-6)
+    assert cells.lifted(0.0, 0.0, 3.0) == 0.0
 
 
 def test_peaks_of_parabolas_over_chords() -> None:
     t = np.linspace(0, 1, 20_001)
     for left, right, rise in itertools.product((-5.0, -1.0, 0.0), (-4.0, -1.0), (0.0, 0.2, 0.75, 1.0, 3.0)):
         expected = ((1 - t) * left + t * right + 4 * t * (1 - t) * rise).max()
-        assert chance._peak(left, right, rise) == pytest.approx(expected, abs=1e-6)
+        assert cells._peak(left, right, rise) == pytest.approx(expected, abs=1e-6)
 
 
-def cell_by_formula(outcomes: chance.Outcomes, q: float, cell: chance.Cell) -> tuple[float, float, float]:
+def cell_by_formula(outcomes: chance.Outcomes, q: float, cell: cells.Cell) -> tuple[float, float, float]:
     """The bound of a cell as its docstring states it, with maxima taken on grids."""
     x1, x2, y1, y2 = cell[:4]
     values = np.array(cell[4:]).reshape(2, 2)
@@ -716,7 +717,7 @@ def cell_by_formula(outcomes: chance.Outcomes, q: float, cell: chance.Cell) -> t
     apart_y = log_odds(y2) - log_odds(y1) if y1 > 0 else 0.0
     # ln(q - y) as a function of the log-odds of y has a second derivative between -y2 q / (q - y2)^2 and 0.
     lift = apart_y**2 / 8 * y2 * q / (q - y2) ** 2 if y1 > 0 or y2 == 0 else across_y
-    low, high = chance.on_surface(q, x1, y2), chance.on_surface(q, x2, y1)
+    low, high = cells.p_on_surface(q, x1, y2), cells.p_on_surface(q, x2, y1)
     higher = special.expit(special.logit(high) + lift) if high > 0 else 0.0
     of_p = outcomes.n * variance(low, higher)
     of_lift = outcomes.n * (low * (1 - low) if low >= 0.5 else 0.25 if higher >= 0.5 else kearns_saul(higher))
@@ -738,7 +739,7 @@ def cell_by_formula(outcomes: chance.Outcomes, q: float, cell: chance.Cell) -> t
     return min(along), in_x, in_y
 
 
-def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outcomes, float, chance.Cell]]:
+def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outcomes, float, cells.Cell]]:
     """Cells wide in x only, in y only or in both, from 0 or not; p on both sides of 1/2; many votes or many replays."""
     cells = []
     while len(cells) < count:
@@ -754,9 +755,9 @@ def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outc
         y1, y2 = (0.0 if rng.random() < 0.15 else y * (1 - in_y)), y * (1 + in_y * rng.random())
         if x2 < 0.99 * (1 - q) and y2 < 0.99 * q:
             corners = [
-                chance.log_chance(outcomes, chance.on_surface(q, a, b), a, b) for a in (x1, x2) for b in (y1, y2)
+                chance.log_chance(outcomes, cells.p_on_surface(q, a, b), a, b) for a in (x1, x2) for b in (y1, y2)
             ]
-            cells.append((outcomes, q, chance.Cell(x1, x2, y1, y2, *corners)))
+            cells.append((outcomes, q, cells.Cell(x1, x2, y1, y2, *corners)))
     return cells
 
 
@@ -764,7 +765,7 @@ def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outc
 def test_the_bound_of_a_cell_by_its_formula(seed: int) -> None:
     for outcomes, q, cell in random_cells(np.random.default_rng(seed), 3):
         expected, by_x, _ = cell_by_formula(outcomes, q, cell)
-        bound, in_x, in_y = chance.bound_cell(outcomes, q, cell)
+        bound, in_x, in_y = cells.bound_cell_where_p_follows(outcomes, q, cell)
         assert expected <= bound <= expected + 1e-5 * (1 + in_x + in_y + abs(expected))
         assert in_x == pytest.approx(by_x, rel=1e-5)
 
@@ -773,14 +774,14 @@ def test_bounds_of_cells() -> None:
     """As their formula, and never below an exact sum at a point of the cell."""
     rng = np.random.default_rng(10)
     for outcomes, q, cell in random_cells(rng, 150):
-        bound, in_x, in_y = chance.bound_cell(outcomes, q, cell)
+        bound, in_x, in_y = cells.bound_cell_where_p_follows(outcomes, q, cell)
         expected, by_x, by_y = cell_by_formula(outcomes, q, cell)
         assert expected <= bound <= expected + 1e-5 * (1 + in_x + in_y + abs(expected))
         assert in_x == pytest.approx(by_x, rel=1e-5)
         assert in_y >= by_y
         for _ in range(3):
             x, y = rng.uniform(*cell[:2]), rng.uniform(*cell[2:4])
-            inside, _ = joint_parts(outcomes, chance.on_surface(q, x, y), x, y)
+            inside, _ = joint_parts(outcomes, cells.p_on_surface(q, x, y), x, y)
             assert math.log(max(inside, 1e-290)) <= bound + 1e-9
 
 
@@ -788,8 +789,8 @@ def test_widths_have_their_margins() -> None:
     """Where the votes decide what a width adds, it is larger than its formula by both margins of 1e-6."""
     outcomes = chance.Outcomes(np.full((2, 2), 6_000, np.int64), 0, 0, 10_000, 1, 1, math.log(0.01))
     for x1, x2, y1, y2 in ((0.1, 0.2, 0.1, 0.1001), (0.1, 0.1001, 0.1, 0.2)):
-        cell = chance.Cell(x1, x2, y1, y2, -5.0, -5.0, -5.0, -5.0)
-        _, in_x, _ = chance.bound_cell(outcomes, 0.5, cell)
+        cell = cells.Cell(x1, x2, y1, y2, -5.0, -5.0, -5.0, -5.0)
+        _, in_x, _ = cells.bound_cell_where_p_follows(outcomes, 0.5, cell)
         assert 1.5e-6 < in_x / cell_by_formula(outcomes, 0.5, cell)[1] - 1 < 3e-6
 
 
@@ -800,12 +801,12 @@ def test_bounds_of_cells_without_gains() -> None:
         fewest = np.clip(np.linspace(n * q, n + 1, m1 + 1), 0, n + 1).astype(np.int64)[:, None]
         outcomes = chance.Outcomes(fewest, 0, 0, n, m1, 0, math.log(0.01))
         x1, x2 = np.sort(rng.uniform(0, 0.9 * (1 - q), size=2))
-        corners = [chance.log_chance(outcomes, chance.on_surface(q, x, 0.0), x, 0.0) for x in (x1, x1, x2, x2)]
-        cell = chance.Cell(x1, x2, 0.0, 0.0, *corners)
-        bound, _, _ = chance.bound_cell(outcomes, q, cell)
+        corners = [chance.log_chance(outcomes, cells.p_on_surface(q, x, 0.0), x, 0.0) for x in (x1, x1, x2, x2)]
+        cell = cells.Cell(x1, x2, 0.0, 0.0, *corners)
+        bound, _, _ = cells.bound_cell_where_p_follows(outcomes, q, cell)
         assert bound == pytest.approx(cell_by_formula(outcomes, q, cell)[0], rel=1e-5)
         for x in rng.uniform(x1, x2, size=3):
-            inside, _ = joint_parts(outcomes, chance.on_surface(q, x, 0.0), x, 0.0)
+            inside, _ = joint_parts(outcomes, cells.p_on_surface(q, x, 0.0), x, 0.0)
             assert math.log(max(inside, 1e-290)) <= bound + 1e-9
 
 
@@ -912,11 +913,11 @@ def test_every_node_has_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def at_node(outcomes: chance.Outcomes, q: float, x: float, y: float, key: int, *_: np.ndarray) -> float:
         keys.setdefault((float(x), float(y)), set()).add(int(key))
-        return float(chance.log_chance(outcomes, chance.on_surface(q, x, y), x, y))
+        return float(chance.log_chance(outcomes, cells.p_on_surface(q, x, y), x, y))
 
     monkeypatch.setattr(joint_search, "_at_node", at_node)
     outcomes = gains_only(40)
-    target = chance.log_chance(outcomes, chance.on_surface(0.8, 0.1, 0.4), 0.1, 0.4) + 0.01
+    target = chance.log_chance(outcomes, cells.p_on_surface(0.8, 0.1, 0.4), 0.1, 0.4) + 0.01
     assert is_covered(outcomes._replace(target=target), 0.8, BOX)[0] == joint_search._COVERED
     assert len(keys) > 20
     assert all(len(of_point) == 1 for of_point in keys.values())
@@ -929,7 +930,7 @@ def test_a_node_is_computed_on_the_surface_and_kept() -> None:
     outcomes = outcomes._replace(fewest=outcomes.fewest[:, :1])
     keys, values = np.zeros(8, np.int64), np.full(8, math.nan)
     for key, x in ((5, 0.1), (13, 0.2), (21, 0.3), (5, 0.1), (29, 0.4), (21, 0.3)):
-        expected = chance.log_chance(outcomes, chance.on_surface(0.5, x, 0.0), x, 0.0)
+        expected = chance.log_chance(outcomes, cells.p_on_surface(0.5, x, 0.0), x, 0.0)
         assert joint_search._at_node(outcomes, 0.5, x, 0.0, key, keys, values) == expected
     assert (keys > 0).sum() == 4
     assert joint_search._at_node(outcomes, 0.5, 0.0, 0.0, 6, keys, values) == chance.LOWEST

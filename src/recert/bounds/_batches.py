@@ -1,13 +1,16 @@
 """What the compiled bounds share: counts of replays are checked, and inputs are spread over threads."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from recert.bounds.arguments import Floats, checked_counts
+
+Integers = NDArray[np.int64]
 
 TASKS_PER_WORKER = 4
 
@@ -33,17 +36,52 @@ def grid_bits(replays: float) -> int:
 def map_distinct(function: Callable[..., float], *columns: Floats) -> Floats:
     """The function of each row of the columns, once per distinct row, in threads. Columns must have one shape."""
     rows, position = np.unique(np.stack([column.ravel() for column in columns], axis=1), axis=0, return_inverse=True)
-    workers = min(len(rows), _cores())
-    if workers <= 1:
-        values = np.array([function(*row) for row in rows], dtype=float)
-    else:
-        values = np.empty(len(rows))
-        # The compiled loops release the interpreter lock. Tasks of several rows, far apart and so of mixed cost, ask for it less often.
-        tasks = min(len(rows), TASKS_PER_WORKER * workers)
-        with ThreadPoolExecutor(workers) as pool:
-            for first, done in enumerate(pool.map(lambda i: [function(*row) for row in rows[i::tasks]], range(tasks))):
-                values[first::tasks] = done
+    values = np.array(_in_threads(lambda row: function(*row), list(rows)), dtype=float)
     return values[position.ravel()].reshape(columns[0].shape)
+
+
+def map_least(
+    function: Callable[..., float],
+    reaches: Callable[..., bool],
+    columns: Sequence[Floats],
+    *,
+    starts: Integers,
+    about: Floats,
+    at_least: Floats,
+) -> Floats:
+    """The least value of the function in each group of rows; groups are those from one of `starts` to the next.
+
+    Most rows are not the least and need no value of their own: rows come in the order of `about`, a guess at it; one for which
+    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over.
+    """
+    rows = np.stack(columns, axis=1)
+    groups = [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True)]
+    numbers: dict[bytes, int] = {}
+    position = [numbers.setdefault(rows[group.start : group.stop].tobytes(), len(numbers)) for group in groups]
+    distinct = [groups[i] for i in np.unique(position, return_index=True)[1]]
+
+    def least(group: range) -> float:
+        first, *others = group.start + np.argsort(about[group.start : group.stop], kind="stable")
+        found = function(*rows[first])
+        for i in others:
+            if at_least[i] < found and not reaches(found, *rows[i]):
+                found = min(found, function(*rows[i]))
+        return found
+
+    return np.array(_in_threads(least, distinct), dtype=float)[position]
+
+
+def _in_threads(function: Callable[[Any], float], items: Sequence[Any]) -> list[float]:
+    """The compiled loops release the interpreter lock. Tasks of several items, far apart and so of mixed cost, ask for it less often."""
+    workers = min(len(items), _cores())
+    if workers <= 1:
+        return [function(item) for item in items]
+    values = [0.0] * len(items)
+    tasks = min(len(items), TASKS_PER_WORKER * workers)
+    with ThreadPoolExecutor(workers) as pool:
+        for first, done in enumerate(pool.map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
+            values[first::tasks] = done
+    return values
 
 
 def _cores() -> int:

@@ -1,11 +1,12 @@
 """The compiled search behind `joint_lower`: the largest q that is proven not to exceed the bound.
 
 Letters as in `_joint_chance`. The probability P of the outcomes at least as good as the observed one rises in p, falls
-in x and rises in y. To be proven is that it is at most the target wherever p (1 - x) + (1 - p) y <= q and (x, y) is in
+in x and rises in y. To be proven is that it is at most the target wherever p (1 - x) + (1 - p) y <= q and (p, x, y) is in
 the box:
-- where x >= 1 - q, p may be anything, and P is at most its value at p = 1, x = 1 - q and the largest y;
+- where x >= 1 - q, P is at most its value at the largest p, x = 1 - q and the largest y;
 - where x < 1 - q and y > q there is no such p;
-- elsewhere p is at most its value on the surface, whose odds are (q - y) / (1 - q - x), and that is what is searched.
+- elsewhere p is at most its value on the surface, and that is what is searched: over x and y with the p that follows, where
+  the cached votes are less certain than the losses; over p and y with the x that follows, where they are more certain.
 """
 
 import math
@@ -14,26 +15,62 @@ from typing import NamedTuple
 import numpy as np
 
 from recert.bounds._binomial_tails import Floats, Integers
-from recert.bounds._joint_chance import LOWEST, Cell, Outcomes, bound_cell, log_chance, on_surface
+from recert.bounds._joint_cells import (
+    Cell,
+    bound_cell_where_p_follows,
+    bound_cell_where_x_follows,
+    p_on_surface,
+    x_on_surface,
+)
+from recert.bounds._joint_chance import LOWEST, Outcomes, log_chance
+from recert.bounds._joint_columns import Columns, PLACES, log_chance_in_columns, no_columns
 from recert.compiled import compiled
 
-_DEPTH = 24  # the box is halved at most this often in each direction
+_DEPTH = 24  # a rectangle is halved at most this often in each direction
 _SIDE = 1 << _DEPTH
-_MOST_CELLS = 1 << 15  # then a looser bound is tried; a quarter where each costs much
-_MOST_TRIES = 40  # a halving of what is left each time, so far more than are needed
+_MOST_CELLS = 1 << 14  # then a looser bound is tried; a quarter where each costs much
+_NODES = 1 << 13  # places for values at corners; what finds none is computed anew
+_MOST_TRIES = 40
 _LARGEST_TOLERANCE = 1e-4  # what is left unsearched, twice this, is then what a bound may lose
 _MOST_UNDECIDED = 8  # each has cost all its cells
-_FAR = 36.0  # log-odds beyond which a probability is 1 to rounding
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
+_X_IS_FREE, _P_IS_FREE = 0, 1
+_APART = _SIDE // (PLACES - 1)  # of places whose columns are kept
+_BETWEEN_PLACES = _APART - 1
+_LAST = PLACES - 1
+_EARLIER = 0.25
 
 
 class Box(NamedTuple):
-    """The x and y that are searched."""
+    """The rates that are searched."""
 
     x_low: float
     x_high: float
     y_low: float
     y_high: float
+    p_low: float
+    p_high: float
+    x_far: float
+    """Up to which x, beyond the box, the table of outcomes is long enough: cells at the edge of the box reach over it."""
+
+
+class Part(NamedTuple):
+    """A part of the surface: from low to high of x, with the p that follows, or of p, with the x >= x_from that follows; and of y."""
+
+    free: int
+    low: float
+    high: float
+    y_low: float
+    y_high: float
+    x_from: float
+
+
+class Place(NamedTuple):
+    """A point of a part, in 1 / (PLACES - 1) of its sides, and ln P."""
+
+    i: int
+    j: int
+    value: float
 
 
 @compiled
@@ -45,69 +82,137 @@ def _between(low: float, high: float, share: float) -> float:
 
 
 @compiled
-def _at_node(outcomes: Outcomes, q: float, x: float, y: float, key: int, keys: Integers, values: Floats) -> float:
-    """ln P on the surface, computed once; a value that does not count where cells do without it."""
-    if x <= 0.0 or (y <= 0.0 and outcomes.m0 > 0):
-        return LOWEST
-    slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
-    while keys[slot] != key:
-        if keys[slot] == 0:
-            keys[slot], values[slot] = key, log_chance(outcomes, on_surface(q, x, y), x, y)
-            break
-        slot = (slot + 1) & (len(keys) - 1)
-    return float(values[slot])
+def parts_of_surface(outcomes: Outcomes, q: float, box: Box) -> tuple[Part, Part]:
+    """Where x is free, and where p is. A part is empty whose low is not below its high.
+
+    A step along the surface moves p by as many more of its deviations than x as F is less certain than K: they are even where
+    x / m1 = (1 - p) / (p n). There both parts meet. x follows a little earlier, since values at equal p cost less.
+    """
+    x_high, y_high = min(box.x_high, 1.0 - q), min(box.y_high, q)
+    even = outcomes.m1 * (1.0 - q) / (q * outcomes.n)
+    middle = min(max(even * _EARLIER, box.x_low), x_high)
+    if x_high <= box.x_low or (y_high <= box.y_low and outcomes.m0 > 0):
+        middle, x_high, y_high = box.x_low, box.x_low, box.y_low
+    return (
+        Part(_X_IS_FREE, box.x_low, middle, box.y_low, y_high, box.x_low),
+        Part(_P_IS_FREE, box.p_low, box.p_high if middle < x_high else box.p_low, box.y_low, y_high, middle),
+    )
 
 
 @compiled
-def _is_covered(outcomes: Outcomes, q: float, box: Box) -> tuple[int, float, float]:
-    """Whether P is proven to be at most the target on the surface over the box, and the x and y where it was largest.
+def _point(q: float, part: Part, s: float, t: float) -> tuple[float, float, float]:
+    """p, x and y on the surface, at shares of the sides of a part."""
+    free, y = _between(part.low, part.high, s), _between(part.y_low, part.y_high, t)
+    if part.free == _X_IS_FREE:
+        return p_on_surface(q, free, y), free, y
+    return free, x_on_surface(q, free, y), y
 
-    Cuts the box into halves, across the side that adds more to the bound, until every cell is proven.
+
+@compiled
+def _is_inside(box: Box, part: Part, p: float, x: float) -> bool:
+    return box.p_low <= p <= box.p_high and part.x_from <= x <= box.x_high
+
+
+@compiled
+def _value(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int) -> float:
+    """At least ln P at a corner of a cell; a value that does not count where cells do without it."""
+    p, x, y = _point(q, part, i / _SIDE, j / _SIDE)
+    if x <= 0.0 or p >= 1.0 or (y <= 0.0 and outcomes.m0 > 0):
+        return LOWEST
+    x = min(x, box.x_far)  # P falls as x rises
+    if part.free == _P_IS_FREE and len(columns.has_p) and i & _BETWEEN_PLACES == 0 and j & _BETWEEN_PLACES == 0:
+        return log_chance_in_columns(columns, outcomes, i // _APART, j // _APART, p, x, y)
+    return log_chance(outcomes, p, x, y)
+
+
+@compiled
+def _at_node(
+    outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int, keys: Integers, values: Floats
+) -> float:
+    """A value that is computed once, as long as there is a place for it."""
+    key = (i << 32) + j + 1
+    slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
+    for _ in range(16):
+        if keys[slot] == key:
+            return values[slot]
+        if keys[slot] == 0:
+            keys[slot], values[slot] = key, _value(outcomes, columns, q, box, part, i, j)
+            return values[slot]
+        slot = (slot + 1) & (len(keys) - 1)
+    return _value(outcomes, columns, q, box, part, i, j)
+
+
+@compiled
+def _without_corners(
+    outcomes: Outcomes, q: float, box: Box, part: Part, low: float, high: float, y1: float, y2: float
+) -> float:
+    """Upper bound on ln P over a cell by P's value at the largest p, the smallest x and the largest y; 1 where chords do better."""
+    if part.free == _X_IS_FREE:
+        p_least, p_most = p_on_surface(q, low, y2), p_on_surface(q, high, y1)
+        if p_most < box.p_low:
+            return LOWEST
+        if p_least >= box.p_high or high >= 1.0 - q or y2 >= q:
+            return log_chance(outcomes, min(p_most, box.p_high), low, y2)
+        return 1.0
+    x_least, x_most = x_on_surface(q, low, y1), x_on_surface(q, high, y2)
+    if x_most < part.x_from or x_least > box.x_high:
+        return LOWEST
+    return log_chance(outcomes, high, max(x_least, part.x_from), y2) if x_least <= 0.0 else 1.0
+
+
+@compiled
+def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part) -> tuple[int, Place]:
+    """Whether P is proven to be at most the target on a part of the surface, and near which place it was largest, of those seen.
+
+    Cuts the part into halves, across the side that adds more to the bound, until every cell is proven.
     """
-    if box.x_high >= 1.0 - q and log_chance(outcomes, 1.0, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target:
-        return _EXCEEDED, max(box.x_low, 1.0 - q), box.y_high
-    if box.x_low >= 1.0 - q or box.y_low >= q:
-        return _COVERED, box.x_low, box.y_low
-    box = Box(box.x_low, min(box.x_high, 1.0 - q), box.y_low, min(box.y_high, q))
+    if part.low >= part.high:
+        return _COVERED, Place(0, 0, LOWEST)
     most_cells = _MOST_CELLS if outcomes.fewest.size < 1 << 12 else _MOST_CELLS // 4
-    keys, values = np.zeros(4 * most_cells, np.int64), np.empty(4 * most_cells)
+    keys, values = np.zeros(_NODES, np.int64), np.empty(_NODES)
     stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
     depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
-    largest, at_x, at_y = LOWEST, box.x_low, box.y_low
+    largest, at_i, at_j = LOWEST, 0, 0
     for _ in range(most_cells):
         if depth == 0:
-            return _COVERED, at_x, at_y
+            return _COVERED, Place(at_i // _APART, at_j // _APART, largest)
         i1, i2, j1, j2 = stack[depth - 1]
-        x1, x2 = _between(box.x_low, box.x_high, i1 / _SIDE), _between(box.x_low, box.x_high, i2 / _SIDE)
-        y1, y2 = _between(box.y_low, box.y_high, j1 / _SIDE), _between(box.y_low, box.y_high, j2 / _SIDE)
-        if x2 >= 1.0 - q or y2 >= q:
-            # No chord here, but P is at most its value at the largest p, the smallest x and the largest y.
-            p = on_surface(q, x2, y1)
-            bound = log_chance(outcomes, p, x1, y2)
-            in_x, in_y = p - on_surface(q, x1, y1), p - on_surface(q, x2, y2)
-        else:
-            v00 = _at_node(outcomes, q, x1, y1, (i1 << 32) + j1 + 1, keys, values)
-            v01 = _at_node(outcomes, q, x1, y2, (i1 << 32) + j2 + 1, keys, values)
-            v10 = _at_node(outcomes, q, x2, y1, (i2 << 32) + j1 + 1, keys, values)
-            v11 = _at_node(outcomes, q, x2, y2, (i2 << 32) + j2 + 1, keys, values)
-            for v, x, y in ((v00, x1, y1), (v01, x1, y2), (v10, x2, y1), (v11, x2, y2)):
+        low, high = _between(part.low, part.high, i1 / _SIDE), _between(part.low, part.high, i2 / _SIDE)
+        y1, y2 = _between(part.y_low, part.y_high, j1 / _SIDE), _between(part.y_low, part.y_high, j2 / _SIDE)
+        bound, across, across_y = (
+            _without_corners(outcomes, q, box, part, low, high, y1, y2),
+            i2 - i1 + 0.0,
+            j2 - j1 + 0.0,
+        )
+        if bound > 0.0:
+            v00 = _at_node(outcomes, columns, q, box, part, i1, j1, keys, values)
+            v01 = _at_node(outcomes, columns, q, box, part, i1, j2, keys, values)
+            v10 = _at_node(outcomes, columns, q, box, part, i2, j1, keys, values)
+            v11 = _at_node(outcomes, columns, q, box, part, i2, j2, keys, values)
+            for v, i, j in ((v00, i1, j1), (v01, i1, j2), (v10, i2, j1), (v11, i2, j2)):
                 if v > largest:
-                    largest, at_x, at_y = v, x, y
+                    p, x, _y = _point(q, part, i / _SIDE, j / _SIDE)
+                    if _is_inside(box, part, p, x):
+                        largest, at_i, at_j = v, i, j
             if largest > outcomes.target:
-                return _EXCEEDED, at_x, at_y
-            bound, in_x, in_y = bound_cell(outcomes, q, Cell(x1, x2, y1, y2, v00, v01, v10, v11))
-        depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, in_x >= in_y)
+                return _EXCEEDED, Place(at_i // _APART, at_j // _APART, largest)
+            cell = Cell(low, high, y1, y2, v00, v01, v10, v11)
+            if part.free == _X_IS_FREE:
+                bound, across, across_y = bound_cell_where_p_follows(outcomes, q, cell)
+            else:
+                bound, across, across_y = bound_cell_where_x_follows(outcomes, q, cell)
+        depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, across >= across_y)
         if depth < 0:
             break
-    return _UNDECIDED, at_x, at_y
+    return _UNDECIDED, Place(at_i // _APART, at_j // _APART, largest)
 
 
 @compiled
-def _halve(stack: Integers, depth: int, across_x: bool) -> int:
+def _halve(stack: Integers, depth: int, across: bool) -> int:
     """Replace the last cell by its halves; the new depth, or -1 if it is too small."""
     i1, i2, j1, j2 = stack[depth - 1]
     i, j = (i1 + i2) // 2, (j1 + j2) // 2
-    if i1 < i and (across_x or j == j1):
+    if i1 < i and (across or j == j1):
         stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, i2, j1, j2
         stack[depth - 1, 1] = i
     elif j1 < j:
@@ -119,70 +224,97 @@ def _halve(stack: Integers, depth: int, across_x: bool) -> int:
 
 
 @compiled
-def _crossing(outcomes: Outcomes, x: float, y: float, guess: float) -> float:
-    """The q at which ln P reaches the target for given x and y; the bound is not above it. 1 if there is none.
-
-    The root of -ln P is nearly linear in the log-odds of p: secants find the crossing. It need not be: P has plateaus
-    where few outcomes matter, so every third step halves, and what is returned is an end at which P was seen to exceed.
-    """
-    p = min(max(on_surface(guess, x, y), 1e-9), 1 - 1e-9)
-    goal, low, high, a = math.sqrt(-outcomes.target), -_FAR, _FAR, math.log(p / (1 - p))
-    last_a, last = a, 0.0
-    for i in range(60):
-        p = 1 / (1 + math.exp(-a))
-        missing = math.sqrt(-log_chance(outcomes, p, x, y)) - goal
-        low, high = (a, high) if missing > 0 else (low, a)
-        if abs(missing) < 1e-4 * goal:
-            high = a  # as good as exceeded: closer than the tolerance
-            break
-        slope = (last - missing) / (a - last_a) if a != last_a else 0.0
-        if slope <= 0.0:
-            slope = math.sqrt(outcomes.n * p * (1 - p) / 2) + 1e-3
-        last_a, last = a, missing
-        a += min(3.0, max(-3.0, missing / slope))
-        if not low < a < high or (i % 3 == 2 and high < _FAR and low > -_FAR):
-            a = (low + high) / 2
-        if high - low < 1e-9 or low > _FAR - 1:
-            break
-    p = 1 / (1 + math.exp(-high))
-    return p * (1 - x) + (1 - p) * y if high < _FAR else 1.0
+def _value_of(p: float, x: float, y: float) -> float:
+    return p * (1.0 - x) + (1.0 - p) * y
 
 
 @compiled
-def _lowest_crossing(outcomes: Outcomes, box: Box, q: float, s: float, t: float, step: float) -> float:
-    """The lowest crossing that a search with shrinking steps finds, from shares s and t of the box's sides on."""
-    best = _crossing(outcomes, _between(box.x_low, box.x_high, s), _between(box.y_low, box.y_high, t), q)
-    while step > 0.02:
+def _exceeds_below(outcomes: Outcomes, q: float, box: Box) -> bool:
+    """Whether P is more than the target where no surface shows it: where x >= 1 - q and p may be anything, or all of the box is below q."""
+    if _value_of(box.p_high, box.x_low, box.y_high) <= q:
+        return log_chance(outcomes, box.p_high, box.x_low, box.y_high) > outcomes.target
+    return (
+        box.x_high >= 1.0 - q
+        and log_chance(outcomes, box.p_high, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target
+    )
+
+
+@compiled
+def _inside(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int) -> float:
+    """ln P at a place of the grid that is kept; LOWEST outside of the box."""
+    p, x, _ = _point(q, part, i / _LAST, j / _LAST)
+    return _value(outcomes, columns, q, box, part, i * _APART, j * _APART) if _is_inside(box, part, p, x) else LOWEST
+
+
+@compiled
+def _climb(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, place: Place, step: int) -> Place:
+    """The largest ln P that a search with shrinking steps finds from a place on."""
+    i, j, largest = place.i, place.j, place.value
+    while step > 2:
         moved = False
-        for ds, dt in ((step, 0.0), (-step, 0.0), (0.0, step), (0.0, -step)):
-            new_s, new_t = min(1.0, max(0.0, s + ds)), min(1.0, max(0.0, t + dt))
-            if (new_s == s and new_t == t) or (dt != 0.0 and outcomes.m0 == 0):
+        for di, dj in ((step, 0), (-step, 0), (0, step), (0, -step)):
+            new_i, new_j = min(_LAST, max(0, i + di)), min(_LAST, max(0, j + dj))
+            if (new_i == i and new_j == j) or (dj != 0 and outcomes.m0 == 0):
                 continue
-            x, y = _between(box.x_low, box.x_high, new_s), _between(box.y_low, box.y_high, new_t)
-            found = _crossing(outcomes, x, y, min(best, q))
-            if found < best:
-                best, s, t, moved = found, new_s, new_t, True
+            value = _inside(outcomes, columns, q, box, part, new_i, new_j)
+            if value > largest:
+                largest, i, j, moved = value, new_i, new_j, True
                 break
         if not moved:
-            step /= 2
+            step //= 2
+    return Place(i, j, largest)
+
+
+@compiled
+def _highest(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part) -> Place:
+    """Where ln P is largest on a part, as far as a coarse grid shows."""
+    best = Place(_LAST // 2, _LAST // 2, LOWEST)
+    if part.low < part.high:
+        for i in range(0, PLACES, _LAST // 8):
+            for j in range(0, PLACES if outcomes.m0 > 0 else 1, _LAST // 8):
+                value = _inside(outcomes, columns, q, box, part, i, j)
+                if value > best.value:
+                    best = Place(i, j, value)
     return best
 
 
 @compiled
-def _share(low: float, high: float, value: float) -> float:
-    """The inverse of `_between`."""
-    return 2 / math.pi * math.asin(math.sqrt(min(1.0, max(0.0, (value - low) / (high - low))))) if high > low else 0.0
+def _crossing(
+    outcomes: Outcomes, columns: Columns, q: float, box: Box, number: int, place: Place, tolerance: float
+) -> float:
+    """The q at which the largest ln P near a place reaches the target, about: the root of -ln P is nearly linear in q."""
+    goal, step = math.sqrt(-outcomes.target), tolerance
+    for _ in range(8):
+        part = parts_of_surface(outcomes, q, box)[number]
+        place = Place(place.i, place.j, _inside(outcomes, columns, q, box, part, place.i, place.j))
+        if place.value <= LOWEST:  # x that follows has left the box
+            place = _highest(outcomes, columns, q, box, part)
+        place = _climb(outcomes, columns, q, box, part, place, _LAST // 16)
+        if place.value <= LOWEST:
+            return q
+        root = math.sqrt(-place.value)
+        p, x, y = _point(q, part, place.i / _LAST, place.j / _LAST)
+        # A little lower in value: by p where it follows, else by x, which may be just beyond the box.
+        p, x = (p - step / (1.0 - x - y), x) if part.free == _X_IS_FREE else (p, x + step / p)
+        slope = (math.sqrt(-log_chance(outcomes, p, x, y)) - root) / step
+        if slope <= 0.0:
+            return q
+        move = (root - goal) / slope
+        q = min(1.0 - 1e-9, max(1e-9, q + min(0.02, max(-0.02, move))))
+        if abs(move) < tolerance / 4:
+            break
+    return q
 
 
 @compiled
-def _corner(outcomes: Outcomes, box: Box) -> float:
-    """1 - x for the largest x of the box at which P exceeds the target with p = 1 and the largest y."""
+def _end(outcomes: Outcomes, box: Box) -> float:
+    """1 - x for the largest x of the box at which P exceeds the target with the largest p and y."""
     low, high = box.x_low, box.x_high
-    if log_chance(outcomes, 1.0, high, box.y_high) > outcomes.target:
+    if log_chance(outcomes, box.p_high, high, box.y_high) > outcomes.target:
         return 1.0 - high
     for _ in range(20):
         middle = (low + high) / 2
-        if log_chance(outcomes, 1.0, middle, box.y_high) > outcomes.target:
+        if log_chance(outcomes, box.p_high, middle, box.y_high) > outcomes.target:
             low = middle
         else:
             high = middle
@@ -190,28 +322,61 @@ def _corner(outcomes: Outcomes, box: Box) -> float:
 
 
 @compiled
+def _is_covered(outcomes: Outcomes, columns: Columns, q: float, box: Box) -> tuple[int, int, Place]:
+    """Whether the whole surface is covered; if not, the part that is not, and the place where P was largest."""
+    parts = parts_of_surface(outcomes, q, box)
+    if _exceeds_below(outcomes, q, box):
+        return _EXCEEDED, 0, Place(0, 0, LOWEST)
+    for number in range(2):
+        verdict, place = _cover(outcomes, columns, q, box, parts[number])
+        if verdict != _COVERED:
+            return verdict, number, place
+    return _COVERED, 0, Place(0, 0, LOWEST)
+
+
+@compiled
+def is_covered(outcomes: Outcomes, q: float, box: Box) -> bool:
+    """Whether q is proven not to exceed the bound."""
+    return _is_covered(outcomes, no_columns(outcomes), q, box)[0] == _COVERED
+
+
+@compiled
 def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float) -> float:
     """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
-    lowest, start_s, start_t = _corner(outcomes, box), 0.5, 0.5
-    for s in (0.2, 0.5, 0.8):
-        for t in (0.2, 0.5, 0.8):
-            crossing = _lowest_crossing(outcomes, box, guess, s, t, 0.0)
-            if crossing < lowest:
-                lowest, start_s, start_t = crossing, s, t
-    lowest = min(lowest, _lowest_crossing(outcomes, box, lowest, start_s, start_t, 0.15))
+    columns = no_columns(outcomes)
+    lowest, least, most = (
+        _end(outcomes, box),
+        _value_of(box.p_low, box.x_high, box.y_low),
+        _value_of(box.p_high, box.x_low, box.y_high),
+    )
+    for sixteenth in range(17):
+        guess = max(guess, least + (most - least) * sixteenth / 16)
+        parts = parts_of_surface(outcomes, guess, box)
+        of_x, of_p = (
+            _highest(outcomes, columns, guess, box, parts[0]),
+            _highest(outcomes, columns, guess, box, parts[1]),
+        )
+        number, place = (0, of_x) if of_x.value >= of_p.value else (1, of_p)
+        if place.value > LOWEST:  # the surface of this value passes through the box
+            lowest = min(lowest, _crossing(outcomes, columns, guess, box, number, place, tolerance))
+            break
     covered, uncovered, back, undecided = 0.0, lowest, tolerance, 0
     for _ in range(_MOST_TRIES):
         # Close below what is known to exceed the bound, then further down; never below the middle of what is left.
         q = math.floor(max(uncovered - back, (covered + uncovered) / 2) / step) * step
         if q <= covered or uncovered - covered <= 2 * tolerance or undecided == _MOST_UNDECIDED:
             break
-        found, x, y = _is_covered(outcomes, q, box)
-        if found == _COVERED:
+        if box.y_high > q:
+            columns = no_columns(outcomes)  # places on the grid are others
+        verdict, number, place = _is_covered(outcomes, columns, q, box)
+        if verdict == _COVERED:
             covered = q
             continue
-        s, t = _share(box.x_low, box.x_high, x), _share(box.y_low, box.y_high, y)
-        uncovered = max(covered, min(q, _lowest_crossing(outcomes, box, q, s, t, 0.1)))
+        crossing = q
+        if place.value > LOWEST:
+            crossing = min(q, _crossing(outcomes, columns, q, box, number, place, tolerance))
+        uncovered = max(covered, crossing)
         back *= 3
-        if found == _UNDECIDED and uncovered == q:  # out of cells, and nothing above the target near the largest seen
+        if verdict == _UNDECIDED and uncovered == q:  # out of cells, and nothing above the target near the largest seen
             tolerance, undecided = max(tolerance, min(3 * tolerance, _LARGEST_TOLERANCE)), undecided + 1
     return covered

@@ -181,6 +181,12 @@ def _is_covered(outcomes: Outcomes, q: float) -> tuple[bool, float]:
 
 
 @compiled
+def is_covered(outcomes: Outcomes, q: float) -> bool:
+    """Whether q, a point of the grid, is proven not to exceed the bound."""
+    return _is_covered(outcomes, q)[0]
+
+
+@compiled
 def _crossing(outcomes: Outcomes, p: float, q: float) -> float:
     """The q at which P(p, q / p) = alpha, by Newton's method on logarithms from the guess q; 1 if there is none."""
     at_one, _ = log_chance(outcomes, p, 1.0)

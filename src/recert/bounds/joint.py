@@ -4,9 +4,9 @@ Letters of the mathematics: k of n cached votes are for the class, each with pro
 each with probability x; g of m0 replays gain it, each with probability y; p (1 - x) + (1 - p) y is to be bounded.
 
 Buehler's bound (1957) with the nuisance limited as by Berger and Boos (1994): fix an ordering T of the outcomes. The
-bound is the largest L such that P(T >= T observed) <= .98 alpha for all p and all (x, y) in a box with
-p (1 - x) + (1 - p) y < L. The box is four one-sided Clopper-Pearson bounds at .005 alpha each. If the bound is above
-the truth, either the box has missed (x, y), with probability .02 alpha, or T is in its own upper .98 alpha tail.
+bound is the largest L such that P(T >= T observed) <= .98 alpha for all (p, x, y) in a box with
+p (1 - x) + (1 - p) y < L. The box is six one-sided Clopper-Pearson bounds at .02 / 6 alpha each. If the bound is above
+the truth, either the box has missed (p, x, y), with probability .02 alpha, or T is in its own upper .98 alpha tail.
 
 T is the lower limit by the method of variance estimates recovery (Zou and Donner, 2008) at the observed shares,
     T = p (1 - x) + (1 - p) y - sqrt((1 - x - y + w_y)^2 w_p^2 + p^2 w_x^2 + (1 - p)^2 w_y^2),
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recert.bounds._batches import checked_replays, grid_bits, map_distinct
+from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
 from recert.bounds._binomial_tails import Integers
 from recert.bounds._joint_chance import Outcomes, reach, span
-from recert.bounds._joint_search import Box, largest_covered
+from recert.bounds._joint_search import Box, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.binomial import lower_of_checked, upper_of_checked
 from recert.bounds.series import _lower_table
@@ -35,7 +35,8 @@ from recert.compiled import compiled
 _BOX_SHARE = 0.02  # of alpha
 _TIE = 1e-11  # outcomes whose statistic is this close below the observed one count as equal: more than rounding
 # How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
-_TOLERANCE, _RELATIVE_TOLERANCE = 5e-5, 0.015
+_BEYOND = 2.0  # deviations of the losses by which the table of outcomes reaches beyond the box
+_TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 0.02
 
 
 class Ordering(NamedTuple):
@@ -56,6 +57,8 @@ def joint_lower(
     gained: ArrayLike,
     replayed_other: ArrayLike,
     alpha: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
 ) -> Any:
     """Lower bound on P(f^p votes for the class) from f's votes and replays of both kinds of noise.
 
@@ -64,8 +67,10 @@ def joint_lower(
     the three counts are independent: both numbers of replays are fixed beforehand, and where f's votes do not suffice
     for them no claim is made. (Those of `paired_lower` may depend on the votes, for a mostly smaller bound.) Without
     replays where f did not vote for the class only losses count. 0 where votes are few or half may be lost.
-    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below; where votes are far more
-    than replays and over a sixth of these flip, it may be some 1e-2 below. Arguments broadcast.
+    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below; where many replays flip,
+    it may be some 1e-3 below. Arguments broadcast.
+
+    With `groups`, the places at which groups of arguments begin, the least bound of each group: far sooner than all of them.
 
     >>> round(joint_lower(80_000, 100_000, 25, 4_000, 25, 1_000, 0.002), 4)
     0.7945
@@ -74,37 +79,89 @@ def joint_lower(
     f, m1 = checked_replays(lost, replayed_top, alpha)
     g, m0 = checked_replays(gained, replayed_other, alpha)
     columns = list(np.broadcast_arrays(k, n, f, m1, g, m0, a))
-    _, _, f, m1, g, m0, a = columns
-    for count, trials in ((f, m1), (g, m0)):
-        some, error = np.maximum(trials, 1.0), a * (_BOX_SHARE / 4)
+    error = columns[-1] * (_BOX_SHARE / 6)
+    for count, trials in ((columns[2], columns[3]), (columns[4], columns[5]), (columns[0], columns[1])):
+        some = np.maximum(trials, 1.0)
         # Without replays of the other kind the worst is that nothing is gained.
         columns.append(np.where(trials > 0, lower_of_checked(count, some, error), 0.0))
         columns.append(np.where(trials > 0, upper_of_checked(count, some, error), 0.0))
+    if groups is not None:
+        return map_least(
+            _search,
+            _reaches,
+            columns,
+            starts=np.asarray(groups),
+            about=_about(*columns),
+            at_least=_least_in_box(*columns),
+        )
     bound = map_distinct(_search, *columns)
     return float(bound) if bound.ndim == 0 else bound
 
 
-def _search(*row: float) -> float:
-    """The bound for one input; 0 where its outcome does not rank."""
+def _about(*columns: Floats) -> Floats:
+    """Near the statistic, and so near the bound; where it is not, only time is lost."""
+    k, n, f, m1, g, m0, alpha = columns[:7]
+    p, x, y = k / n, f / np.maximum(m1, 1), g / np.maximum(m0, 1)
+    deviation = np.sqrt(
+        ((1 - x - y) ** 2 * p * (1 - p) / n)
+        + p**2 * (f + 2) / np.maximum(m1, 1) ** 2
+        + (1 - p) ** 2 * (g + 2) / np.maximum(m0, 1) ** 2
+    )
+    return p * (1 - x) + (1 - p) * y - np.sqrt(-2 * np.log(alpha)) * deviation
+
+
+def _least_in_box(*columns: Floats) -> Floats:
+    """The least p (1 - x) + (1 - p) y in the box: no bound is below it, rounded down twice."""
+    _, x_high, y_low, _, p_low, p_high = columns[7:]
+    least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, p_high * (1 - x_high) + (1 - p_high) * y_low)
+    return np.where(columns[3] > 0, least - 2e-6, 0.0)
+
+
+class _Task(NamedTuple):
+    """What is searched for one input."""
+
+    outcomes: Outcomes
+    box: Box
+    observed: float
+    tolerance: float
+    step: float
+
+
+def _task(*row: float) -> _Task | None:
+    """None if the outcome does not rank."""
     k, n, f, m1, g, m0 = (int(count) for count in row[:6])
-    alpha, box = float(row[6]), Box(*(float(edge) for edge in row[7:]))
+    alpha, (x_low, x_high, *others) = float(row[6]), (float(edge) for edge in row[7:])
     if m1 == 0:
-        return 0.0
+        return None
     level = min(alpha, 0.4)  # above, half-widths would not be positive
     of_votes, first_k = _widths_of_votes(n, level)
     ordering = Ordering(of_votes, _widths_of_lost(m1, level), _widths_of_gained(m0, level), first_k, m1)
     if k < first_k or f >= len(ordering.of_lost):
-        return 0.0
+        return None
     target = math.log(alpha * (1 - _BOX_SHARE))
     deviations = reach(target)
-    f_from, f_to = span(box.x_low, m1, deviations)[0], span(box.x_high, m1, deviations)[1]
+    box = Box(
+        x_low, x_high, *others, min(1 - 1e-6, x_high + _BEYOND * math.sqrt((x_high * (1 - x_high) + 1 / m1) / m1))
+    )
+    f_from, f_to = span(box.x_low, m1, deviations)[0], span(box.x_far, m1, deviations)[1]
     g_from, g_to = span(box.y_low, m0, deviations)[0], span(box.y_high, m0, deviations)[1]
     observed = statistic(ordering, k, f, g)
     fewest = fewest_votes(ordering, observed - _TIE, f_from, f_to, g_from, g_to)
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
     tolerance = max(1e-6, min(_TOLERANCE, _RELATIVE_TOLERANCE * half_width))
-    outcomes = Outcomes(fewest, f_from, g_from, n, m1, m0, target)
-    return float(largest_covered(outcomes, box, observed, tolerance, 2.0 ** -grid_bits(m1)))
+    return _Task(Outcomes(fewest, f_from, g_from, n, m1, m0, target), box, observed, tolerance, 2.0 ** -grid_bits(m1))
+
+
+def _search(*row: float) -> float:
+    """The bound for one input; 0 where its outcome does not rank."""
+    task = _task(*row)
+    return 0.0 if task is None else float(largest_covered(*task))
+
+
+def _reaches(value: float, *row: float) -> bool:
+    """Whether the bound for one input is shown to be at least a value."""
+    task = _task(*row)
+    return task is not None and bool(is_covered(task.outcomes, value, task.box))
 
 
 @lru_cache(maxsize=16)
@@ -113,14 +170,14 @@ def _widths_of_votes(n: int, level: float) -> tuple[Floats, int]:
     return widths, int(np.argmax(np.arange(n + 1) / n >= widths))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _widths_of_lost(m1: int, level: float) -> Floats:
     # The upper half-width of a count is the lower one of the rest.
     widths: Floats = np.maximum.accumulate(_half_widths(m1, level)[::-1])
     return widths[np.arange(m1 + 1) / m1 + widths <= 0.5]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _widths_of_gained(m0: int, level: float) -> Floats:
     if m0 == 0:
         return np.zeros(1)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,8 +11,8 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
-from recert.bounds._batches import checked_replays, grid_bits, map_distinct
-from recert.bounds._series_search import Outcomes, fewest_votes, largest_covered
+from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
+from recert.bounds._series_search import Outcomes, fewest_votes, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.binomial import lower_of_checked
 
@@ -29,7 +30,13 @@ _FIT = np.linalg.inv(chebyshev.chebvander(_NODES, len(_NODES) - 1))
 
 
 def series_lower(
-    top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
+    top_votes: ArrayLike,
+    samples: ArrayLike,
+    kept: ArrayLike,
+    replayed: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
 ) -> Any:
     """Lower bound on P(f^p votes for the class), from f's votes and a replay of some noises on which f voted for it.
 
@@ -38,25 +45,26 @@ def series_lower(
     returned is proven to be at most Buehler's bound for the ordering by the product of the two Clopper-Pearson bounds,
     at errors .9 alpha and .1 alpha, and is at most 2e-6 below. No replays bound nothing: 0. Arguments broadcast.
 
+    With `groups`, the places at which groups of arguments begin, the least bound of each group: sooner than all of them.
+
     >>> round(series_lower(9_000, 10_000, 900, 900, 0.002), 4)
     0.8906
     """
-    k, n, a = checked_counts(top_votes, samples, alpha)
-    s, m = checked_replays(kept, replayed, alpha)
-    k, n, s, m, a = np.broadcast_arrays(k, n, s, m, a)
-    some = np.maximum(m, 1.0)
+    k, n, s, m, a = _checked(top_votes, samples, kept, replayed, alpha)
     # Buehler's theorem: no valid bound that is nondecreasing in the statistic exceeds Buehler's, and the statistic
-    # itself is one (by the union bound). With r = 1 or p = 1, the bound from one count alone is not exceeded.
-    statistic = lower_of_checked(k, n, _VOTES_SHARE * a) * lower_of_checked(s, some, _REPLAYS_SHARE * a)
-    single = np.minimum(lower_of_checked(k, n, a), lower_of_checked(s, some, a))
-    found = np.maximum(map_distinct(_search, k, n, s, m, a), statistic)
-    # P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1, so here the single bounds are attained.
-    bound = np.where((k == n) & (s == m) & (m > 0), single, np.minimum(found, single))
-    return float(bound) if bound.ndim == 0 else bound
+    # itself is one (by the union bound).
+    statistic = lower_of_checked(k, n, _VOTES_SHARE * a) * lower_of_checked(s, np.maximum(m, 1.0), _REPLAYS_SHARE * a)
+    return _bounds(_VOTES_SHARE, _REPLAYS_SHARE, (k, n, s, m, a, statistic, _single(k, n, s, m, a)), groups)
 
 
 def few_flips_lower(
-    top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
+    top_votes: ArrayLike,
+    samples: ArrayLike,
+    kept: ArrayLike,
+    replayed: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
 ) -> Any:
     """Like `series_lower`, with an ordering of outcomes that punishes flips: larger if none is seen, soon smaller if some are.
 
@@ -68,19 +76,80 @@ def few_flips_lower(
     >>> round(few_flips_lower(9_500, 10_000, 998, 1_000, 0.002), 4), round(series_lower(9_500, 10_000, 998, 1_000, 0.002), 4)
     (0.9358, 0.9376)
     """
+    k, n, s, m, a = _checked(top_votes, samples, kept, replayed, alpha)
+    return _bounds(1.0, 0.0, (k, n, s, m, a, np.zeros_like(a), _single(k, n, s, m, a)), groups)
+
+
+def _checked(
+    top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
+) -> list[Floats]:
     k, n, a = checked_counts(top_votes, samples, alpha)
     s, m = checked_replays(kept, replayed, alpha)
-    k, n, s, m, a = np.broadcast_arrays(k, n, s, m, a)
-    single = np.minimum(lower_of_checked(k, n, a), lower_of_checked(s, np.maximum(m, 1.0), a))
-    found = map_distinct(_search_few_flips, k, n, s, m, a)
-    bound = np.where((k == n) & (s == m) & (m > 0), single, np.minimum(found, single))
+    return list(np.broadcast_arrays(k, n, s, m, a))
+
+
+def _single(k: Floats, n: Floats, s: Floats, m: Floats, a: Floats) -> Floats:
+    """The bound from one count alone, which is not exceeded: r = 1 or p = 1 is allowed."""
+    return np.asarray(np.minimum(lower_of_checked(k, n, a), lower_of_checked(s, np.maximum(m, 1.0), a)))
+
+
+def _bounds(of_votes: float, of_replays: float, columns: tuple[Floats, ...], groups: ArrayLike | None) -> Any:
+    """Bounds for the ordering with these shares of alpha; with no share for the replays, the one that punishes flips.
+
+    The last two columns are what the bound is at least, and at most.
+    """
+    ordering = _Ordering(of_votes, of_replays)
+    if groups is not None:
+        at_least, single = columns[-2:]
+        about = np.where(at_least > 0, at_least, single)
+        return map_least(
+            ordering.bound, ordering.reaches, columns, starts=np.asarray(groups), about=about, at_least=at_least
+        )
+    bound = map_distinct(ordering.bound, *columns)
     return float(bound) if bound.ndim == 0 else bound
 
 
-def _search_few_flips(k: float, n: float, s: float, m: float, alpha: float) -> float:
-    if k == 0 or s == 0:
-        return 0.0
-    return _covered(_lower_table(int(n), alpha), _flip_table(int(m)), (int(k), int(s)), alpha, from_statistic=False)
+@dataclass(frozen=True)
+class _Ordering:
+    """How outcomes are ordered: the shares of alpha with which the two counts enter; without one for the replays, flips are punished."""
+
+    of_votes: float
+    of_replays: float
+
+    def bound(self, *row: float) -> float:
+        k, n, s, m, _, at_least, single = row
+        if k == n and s == m > 0:
+            return (
+                single  # P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1, so here the single bounds are attained
+            )
+        if k == 0 or s == 0:  # then the statistic is 0, and every outcome is at least as good
+            return 0.0
+        outcomes, observed, ceiling = self._outcomes(*row[:5])
+        # Where the statistic is itself a bound, the search begins with it.
+        found = float(largest_covered(outcomes, observed if self.of_replays else 0.0, ceiling))
+        return min(max(found, at_least), single)
+
+    def reaches(self, value: float, *row: float) -> bool:
+        """Whether the bound is shown to be at least a value."""
+        k, n, s, m, _, _, single = row
+        if value > single or k == 0 or s == 0:
+            return False
+        if k == n and s == m > 0:
+            return True
+        outcomes, _, ceiling = self._outcomes(*row[:5])
+        on_grid = math.ceil(value * 2.0**outcomes.bits) / 2.0**outcomes.bits
+        return on_grid <= ceiling and bool(is_covered(outcomes, on_grid))
+
+    def _outcomes(self, k: float, n: float, s: float, m: float, alpha: float) -> tuple[Outcomes, float, float]:
+        """Those at least as good as the observed one, the statistic of that one, and what the bound is at most."""
+        of_votes = _lower_table(int(n), self.of_votes * alpha)
+        of_replays = _lower_table(int(m), self.of_replays * alpha) if self.of_replays else _flip_table(int(m))
+        n, m = len(of_votes) - 1, len(of_replays) - 1
+        observed = of_votes[int(k)] * of_replays[int(s)] * (1 - _TIE)
+        fewest, first = fewest_votes(of_votes, of_replays, observed)
+        # What the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
+        at_one = special.betaincinv([fewest[-1], first], [n + 1 - fewest[-1], m + 1 - first], alpha)
+        return Outcomes(fewest, int(first), n, m, math.log(alpha), grid_bits(m)), observed, float(at_one.min())
 
 
 @lru_cache(maxsize=256)
@@ -91,28 +160,7 @@ def _flip_table(replayed: int) -> Floats:
     return table
 
 
-def _search(k: float, n: float, s: float, m: float, alpha: float) -> float:
-    """The bound for one input, up to the grid of the search; 0 where only the statistic itself is to be had."""
-    if k == 0 or s == 0:  # then the statistic is 0, and every outcome is at least as good
-        return 0.0
-    of_votes, of_replays = _lower_table(int(n), _VOTES_SHARE * alpha), _lower_table(int(m), _REPLAYS_SHARE * alpha)
-    return _covered(of_votes, of_replays, (int(k), int(s)), alpha, from_statistic=True)
-
-
-def _covered(
-    of_votes: Floats, of_replays: Floats, counts: tuple[int, int], alpha: float, *, from_statistic: bool
-) -> float:
-    """Buehler's bound for the ordering by the product of two tables. Where the product is itself a bound, the search begins with it."""
-    n, m = len(of_votes) - 1, len(of_replays) - 1
-    observed = of_votes[counts[0]] * of_replays[counts[1]] * (1 - _TIE)
-    fewest, first = fewest_votes(of_votes, of_replays, observed)
-    # The bound cannot exceed what the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
-    at_one = special.betaincinv([fewest[-1], first], [n + 1 - fewest[-1], m + 1 - first], alpha)
-    outcomes = Outcomes(fewest, int(first), n, m, math.log(alpha), grid_bits(m))
-    return float(largest_covered(outcomes, observed if from_statistic else 0.0, float(at_one.min())))
-
-
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _lower_table(trials: int, alpha: float) -> Floats:
     """CPLower(k, trials, alpha) for k = 0, ..., trials within 1e-11 relative: good enough to order outcomes."""
     low_half = trials // 2

@@ -25,10 +25,13 @@ class Joint(ReplayMethod):
 
     name: ClassVar[str] = "joint"
 
-    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
-        return np.asarray(
-            bounds.joint_lower(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha)
+    def lower_bound(
+        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
+    ) -> Floats:
+        found = bounds.joint_lower(
+            of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha, groups=groups
         )
+        return np.asarray(found)
 
     def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
         counts = count_votes(cached, terms.classes)

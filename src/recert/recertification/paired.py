@@ -29,10 +29,13 @@ class Paired(ReplayMethod):
 
     name: ClassVar[str] = "paired"
 
-    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
-        return np.asarray(
+    def lower_bound(
+        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
+    ) -> Floats:
+        found = np.asarray(
             bounds.paired_lower(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha)
         )
+        return found if groups is None else np.asarray(np.minimum.reduceat(np.atleast_1d(found), groups))
 
     def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
         event = cached == selected.top

@@ -42,8 +42,10 @@ class ReplayMethod(Method):
         """What is asked about one input, the class first; None if the cache has too few noises of a kind."""
 
     @abstractmethod
-    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
-        """Lower bounds on the events of many questions, from `recert.bounds`."""
+    def lower_bound(
+        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
+    ) -> Floats:
+        """Lower bounds on the events of many questions, from `recert.bounds`; with `groups`, the least of each."""
 
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
         questions = self.questions(selected, cached, passes, terms)
@@ -72,12 +74,12 @@ class ReplayMethod(Method):
         return changes
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
-        # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest.
+        # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest. Of the rivals of an
+        # input only the one with the least bound counts.
         of = EventCounts(*np.array([row for each in counts for row in each.arguments]).T)
-        lower = self.lower_bound(of, terms.samples, terms.alpha / terms.sides)
-        ends = np.cumsum([len(each.arguments) for each in counts])[:-1]
-        of_inputs = np.split(np.atleast_1d(lower), ends)
-        top_lower = np.array([mine[0] for mine in of_inputs])
+        first = np.cumsum([0, *(len(each.arguments) for each in counts)])[:-1]
         if terms.sides == 1:
-            return Bounds(top_lower)
-        return Bounds(top_lower, np.array([np.nextafter(1 - mine[1:].min(), 2.0) for mine in of_inputs]))
+            return Bounds(self.lower_bound(of, terms.samples, terms.alpha, first))
+        groups = np.stack([first, first + 1], axis=1).ravel()
+        of_class, of_rivals = self.lower_bound(of, terms.samples, terms.alpha / 2, groups).reshape(-1, 2).T
+        return Bounds(of_class, np.nextafter(1 - of_rivals, 2.0))

@@ -32,8 +32,11 @@ class Series(ReplayMethod):
     flips_to_expect: ClassVar[int] = 1
     """How many times the flips of other inputs the plan counts on."""
 
-    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
-        return np.asarray(bounds.series_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
+    def lower_bound(
+        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
+    ) -> Floats:
+        kept = of.replayed - of.lost
+        return np.asarray(bounds.series_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
     def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
         if terms.sides == 1:
@@ -79,8 +82,11 @@ class FewFlips(Series):
     # The bound falls steeply with each flip, and flips differ between inputs: it must pay even with twice as many.
     flips_to_expect: ClassVar[int] = 2
 
-    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
-        return np.asarray(bounds.few_flips_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
+    def lower_bound(
+        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
+    ) -> Floats:
+        kept = of.replayed - of.lost
+        return np.asarray(bounds.few_flips_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
 
 def _replays(share: float, passes: int) -> int:
