@@ -23,7 +23,7 @@ from recert.bounds._joint_cells import (
     x_on_surface,
 )
 from recert.bounds._joint_chance import LOWEST, Outcomes, log_chance
-from recert.bounds._joint_columns import Columns, PLACES, log_chance_in_columns, no_columns
+from recert.bounds._joint_columns import PLACES, Columns, log_chance_in_columns, no_columns
 from recert.compiled import compiled
 
 _DEPTH = 24  # a rectangle is halved at most this often in each direction
@@ -134,10 +134,10 @@ def _at_node(
     slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
     for _ in range(16):
         if keys[slot] == key:
-            return values[slot]
+            return float(values[slot])
         if keys[slot] == 0:
             keys[slot], values[slot] = key, _value(outcomes, columns, q, box, part, i, j)
-            return values[slot]
+            return float(values[slot])
         slot = (slot + 1) & (len(keys) - 1)
     return _value(outcomes, columns, q, box, part, i, j)
 

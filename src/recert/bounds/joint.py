@@ -34,8 +34,8 @@ from recert.compiled import compiled
 
 _BOX_SHARE = 0.02  # of alpha
 _TIE = 1e-11  # outcomes whose statistic is this close below the observed one count as equal: more than rounding
-# How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
 _BEYOND = 2.0  # deviations of the losses by which the table of outcomes reaches beyond the box
+# How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
 _TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 0.02
 
 
@@ -107,7 +107,7 @@ def _about(*columns: Floats) -> Floats:
         + p**2 * (f + 2) / np.maximum(m1, 1) ** 2
         + (1 - p) ** 2 * (g + 2) / np.maximum(m0, 1) ** 2
     )
-    return p * (1 - x) + (1 - p) * y - np.sqrt(-2 * np.log(alpha)) * deviation
+    return np.asarray(p * (1 - x) + (1 - p) * y - np.sqrt(-2 * np.log(alpha)) * deviation)
 
 
 def _least_in_box(*columns: Floats) -> Floats:
@@ -130,7 +130,7 @@ class _Task(NamedTuple):
 def _task(*row: float) -> _Task | None:
     """None if the outcome does not rank."""
     k, n, f, m1, g, m0 = (int(count) for count in row[:6])
-    alpha, (x_low, x_high, *others) = float(row[6]), (float(edge) for edge in row[7:])
+    alpha, (x_low, x_high, y_low, y_high, p_low, p_high) = float(row[6]), (float(edge) for edge in row[7:])
     if m1 == 0:
         return None
     level = min(alpha, 0.4)  # above, half-widths would not be positive
@@ -140,9 +140,8 @@ def _task(*row: float) -> _Task | None:
         return None
     target = math.log(alpha * (1 - _BOX_SHARE))
     deviations = reach(target)
-    box = Box(
-        x_low, x_high, *others, min(1 - 1e-6, x_high + _BEYOND * math.sqrt((x_high * (1 - x_high) + 1 / m1) / m1))
-    )
+    x_far = min(1 - 1e-6, x_high + _BEYOND * math.sqrt((x_high * (1 - x_high) + 1 / m1) / m1))
+    box = Box(x_low, x_high, y_low, y_high, p_low, p_high, x_far)
     f_from, f_to = span(box.x_low, m1, deviations)[0], span(box.x_far, m1, deviations)[1]
     g_from, g_to = span(box.y_low, m0, deviations)[0], span(box.y_high, m0, deviations)[1]
     observed = statistic(ordering, k, f, g)
