@@ -22,17 +22,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
-from recert.bounds._binomial_tails import Integers
+from recert.bounds._binomial_tails import Integers, share_below
 from recert.bounds._joint_chance import Outcomes, reach, span
 from recert.bounds._joint_search import Box, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
-from recert.bounds.binomial import lower_of_checked, upper_of_checked
 from recert.bounds.series import _lower_table
 from recert.compiled import compiled
 
 _BOX_SHARE = 0.02  # of alpha
+_DIRECT = 512  # tables up to this length are computed entry by entry
 _TIE = 1e-11  # outcomes whose statistic is this close below the observed one count as equal: more than rounding
 _BEYOND = 2.0  # deviations of the losses by which the table of outcomes reaches beyond the box
 # How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
@@ -40,13 +41,14 @@ _TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 0.02
 
 
 class Ordering(NamedTuple):
-    """Half-widths of p for k = 0..n, of x for the f that rank, and of y for g = 0..m0. Below first_k none ranks."""
+    """Half-widths of p for k = 0..n, of x for the f that rank, and of y for g, both as far as is asked. Below first_k none ranks."""
 
     of_votes: Floats
     of_lost: Floats
     of_gained: Floats
     first_k: int
     m1: int
+    m0: int
 
 
 def joint_lower(
@@ -79,12 +81,6 @@ def joint_lower(
     f, m1 = checked_replays(lost, replayed_top, alpha)
     g, m0 = checked_replays(gained, replayed_other, alpha)
     columns = list(np.broadcast_arrays(k, n, f, m1, g, m0, a))
-    error = columns[-1] * (_BOX_SHARE / 6)
-    for count, trials in ((columns[2], columns[3]), (columns[4], columns[5]), (columns[0], columns[1])):
-        some = np.maximum(trials, 1.0)
-        # Without replays of the other kind the worst is that nothing is gained.
-        columns.append(np.where(trials > 0, lower_of_checked(count, some, error), 0.0))
-        columns.append(np.where(trials > 0, upper_of_checked(count, some, error), 0.0))
     if groups is not None:
         return map_least(
             _search,
@@ -111,10 +107,29 @@ def _about(*columns: Floats) -> Floats:
 
 
 def _least_in_box(*columns: Floats) -> Floats:
-    """The least p (1 - x) + (1 - p) y in the box: no bound is below it, rounded down twice."""
-    _, x_high, y_low, _, p_low, p_high = columns[7:]
-    least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, p_high * (1 - x_high) + (1 - p_high) * y_low)
-    return np.where(columns[3] > 0, least - 2e-6, 0.0)
+    """No bound is below this: the least p (1 - x) + (1 - p) y in a box that is somewhat larger than the one of the search.
+
+    A share u of m trials has its Clopper-Pearson bounds at error e above u - sqrt(2 u c) and below u + c + sqrt(c^2 + 2 u c) with
+    c = -ln(e) / m (Chernoff's bound, and KL(a, b) >= (a - b)^2 / (2 max(a, b))). Used where a look at the digits is not needed.
+    """
+    k, n, f, m1, g, m0, alpha = columns
+    cost = -np.log(alpha * (_BOX_SHARE / 6))
+    away, lost, gained = (n - k) / n, f / np.maximum(m1, 1.0), g / np.maximum(m0, 1.0)
+    p_low, x_high = 1 - _share_above(away, cost / n), _share_above(lost, cost / np.maximum(m1, 1.0))
+    y_low = np.maximum(0.0, gained - np.sqrt(2 * gained * cost / np.maximum(m0, 1.0)))
+    least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, 1 - x_high)  # linear in p, which is at most 1
+    return np.where(m1 > 0, least - 2e-6, 0.0)
+
+
+def _share_above(share: Floats, cost: Floats) -> Floats:
+    return np.asarray(np.minimum(1.0, share + cost + np.sqrt(cost * cost + 2 * share * cost)))
+
+
+def _sides(count: int, trials: int, error: float) -> tuple[float, float]:
+    """Clopper-Pearson bounds of one share; without trials it is 0: the worst is that nothing is gained."""
+    if trials == 0:
+        return 0.0, 0.0
+    return share_below(count, trials, error), 1.0 - share_below(trials - count, trials, error)
 
 
 class _Task(NamedTuple):
@@ -130,20 +145,24 @@ class _Task(NamedTuple):
 def _task(*row: float) -> _Task | None:
     """None if the outcome does not rank."""
     k, n, f, m1, g, m0 = (int(count) for count in row[:6])
-    alpha, (x_low, x_high, y_low, y_high, p_low, p_high) = float(row[6]), (float(edge) for edge in row[7:])
+    alpha = float(row[6])
     if m1 == 0:
         return None
     level = min(alpha, 0.4)  # above, half-widths would not be positive
     of_votes, first_k = _widths_of_votes(n, level)
-    ordering = Ordering(of_votes, _widths_of_lost(m1, level), _widths_of_gained(m0, level), first_k, m1)
-    if k < first_k or f >= len(ordering.of_lost):
-        return None
     target = math.log(alpha * (1 - _BOX_SHARE))
     deviations = reach(target)
+    error = alpha * _BOX_SHARE / 6
+    (x_low, x_high), (y_low, y_high), (p_low, p_high) = _sides(f, m1, error), _sides(g, m0, error), _sides(k, n, error)
     x_far = min(1 - 1e-6, x_high + _BEYOND * math.sqrt((x_high * (1 - x_high) + 1 / m1) / m1))
     box = Box(x_low, x_high, y_low, y_high, p_low, p_high, x_far)
     f_from, f_to = span(box.x_low, m1, deviations)[0], span(box.x_far, m1, deviations)[1]
     g_from, g_to = span(box.y_low, m0, deviations)[0], span(box.y_high, m0, deviations)[1]
+    of_lost = _widths_of_lost(m1, level, _power_above(max(f, f_to)))
+    of_gained = _widths_of_gained(m0, level, _power_above(max(g, g_to)))
+    if k < first_k or f >= len(of_lost):
+        return None
+    ordering = Ordering(of_votes, of_lost, of_gained, first_k, m1, m0)
     observed = statistic(ordering, k, f, g)
     fewest = fewest_votes(ordering, observed - _TIE, f_from, f_to, g_from, g_to)
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
@@ -165,34 +184,47 @@ def _reaches(value: float, *row: float) -> bool:
 
 @lru_cache(maxsize=16)
 def _widths_of_votes(n: int, level: float) -> tuple[Floats, int]:
-    widths = np.ascontiguousarray(np.maximum.accumulate(_half_widths(n, level)[::-1])[::-1])
+    half_widths = np.maximum(0.0, np.arange(n + 1) / n - _lower_table(n, level))
+    widths = np.ascontiguousarray(np.maximum.accumulate(half_widths[::-1])[::-1])
     return widths, int(np.argmax(np.arange(n + 1) / n >= widths))
 
 
-@lru_cache(maxsize=512)
-def _widths_of_lost(m1: int, level: float) -> Floats:
+@lru_cache(maxsize=4096)
+def _widths_of_lost(m1: int, level: float, length: int) -> Floats:
+    """For f = 0, 1, ... as far as they rank, up to `length` of them."""
+    kept = m1 - np.arange(min(length, m1 + 1))
+    if length <= _DIRECT:
+        lower = np.where(kept > 0, special.betaincinv(np.maximum(kept, 1.0), m1 - kept + 1.0, level), 0.0)
+    else:
+        lower = _lower_table(m1, level)[kept]
     # The upper half-width of a count is the lower one of the rest.
-    widths: Floats = np.maximum.accumulate(_half_widths(m1, level)[::-1])
-    return widths[np.arange(m1 + 1) / m1 + widths <= 0.5]
+    widths: Floats = np.maximum.accumulate(np.maximum(0.0, kept / m1 - lower))
+    return widths[1 - kept / m1 + widths <= 0.5]
 
 
-@lru_cache(maxsize=512)
-def _widths_of_gained(m0: int, level: float) -> Floats:
+@lru_cache(maxsize=4096)
+def _widths_of_gained(m0: int, level: float, length: int) -> Floats:
+    """For g = 0, 1, ..., at least `length` of them, as far as there are so many."""
     if m0 == 0:
         return np.zeros(1)
-    lower = np.maximum.accumulate(_lower_table(m0, level))
-    widths: Floats = np.maximum(0.0, np.minimum(np.arange(m0 + 1) / m0, 0.5) - lower)
+    g = np.arange(min(length, m0 + 1))
+    if length <= _DIRECT:
+        lower = np.where(g > 0, special.betaincinv(np.maximum(g, 1.0), m0 - g + 1.0, level), 0.0)
+    else:
+        lower = _lower_table(m0, level)[g]
+    widths: Floats = np.maximum(0.0, np.minimum(g / m0, 0.5) - np.maximum.accumulate(lower))
     return widths
 
 
-def _half_widths(trials: int, level: float) -> Floats:
-    return np.maximum(0.0, np.arange(trials + 1) / trials - _lower_table(trials, level))
+def _power_above(count: int) -> int:
+    """Tables of few lengths serve many counts."""
+    return 1 << max(5, count.bit_length())
 
 
 @compiled
 def statistic(ordering: Ordering, k: int, f: int, g: int) -> float:
     """T of an outcome that ranks."""
-    n, m0 = len(ordering.of_votes) - 1, len(ordering.of_gained) - 1
+    n, m0 = len(ordering.of_votes) - 1, ordering.m0
     p, x = k / n, f / ordering.m1
     y = min(g / m0, 0.5) if m0 > 0 else 0.0
     slope = 1.0 - x - y
