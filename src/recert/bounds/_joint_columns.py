@@ -14,13 +14,16 @@ from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, span,
 from recert.compiled import compiled
 
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
-_LARGEST = 1 << 15  # entries of a table; with more every point is computed by itself
+SPACE = 1 << 20  # numbers, 8 MB
 
 
 class Columns(NamedTuple):
     """What is kept: for places of p, P(K >= fewest) for every g and f of the table; for places of y, the chances of G."""
 
-    has_p: NDArray[np.bool_]
+    row_of_p: Integers
+    """The row of `reached` for a place of p; -1 if there is none yet."""
+    rows: Integers
+    """One number: how many rows are taken."""
     reached: Floats
     has_y: NDArray[np.bool_]
     first_g: Integers
@@ -35,25 +38,31 @@ class Columns(NamedTuple):
 
 
 @compiled
-def no_columns(outcomes: Outcomes) -> Columns:
-    """Room for PLACES values of each, of which only those that are used take memory; none where tables are large."""
+def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
+    """Nothing is kept yet. Tails will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    room = PLACES if f_length * g_length <= _LARGEST else 0
+    rows = min(PLACES, len(space) // (f_length * g_length))
     f = outcomes.first_f + np.arange(f_length)
     return Columns(
-        np.zeros(room, np.bool_), np.empty((room, g_length * f_length)),
-        np.zeros(room, np.bool_), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), np.empty((room, g_length)),
+        np.full(PLACES, -1), np.zeros(1, np.int64), space[: rows * g_length * f_length].reshape(rows, g_length * f_length),
+        np.zeros(PLACES, np.bool_), np.empty(PLACES, np.int64), np.empty(PLACES, np.int64), np.empty(PLACES), np.empty((PLACES, g_length)),
         (outcomes.m1 - f) / (f + 1.0), np.empty(f_length), np.empty(f_length),
     )  # fmt: skip
 
 
 @compiled
+def has_room(columns: Columns, place_of_p: int) -> bool:
+    return columns.row_of_p[place_of_p] >= 0 or columns.rows[0] < len(columns.reached)
+
+
+@compiled
 def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float) -> None:
-    columns.has_p[place] = True
+    columns.row_of_p[place] = row = columns.rows[0]
+    columns.rows[0] += 1
     fewest = outcomes.fewest
     f_length, g_length = fewest.shape
     first_k, of_k = tails(outcomes.n, p, fewest[0, g_length - 1], reach(outcomes.target))
-    last, reached = len(of_k) - 1, columns.reached[place]
+    last, reached = len(of_k) - 1, columns.reached[row]
     for f in range(f_length):
         for g in range(g_length):
             # The last of the tails is at least the chance of any further k; the first is about all k before.
@@ -127,8 +136,8 @@ def _product(
 def log_chance_in_columns(
     columns: Columns, outcomes: Outcomes, place_of_p: int, place_of_y: int, p: float, x: float, y: float
 ) -> float:
-    """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places."""
-    if not columns.has_p[place_of_p]:
+    """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places, if there is room."""
+    if columns.row_of_p[place_of_p] < 0:
         _fill_column_of_p(columns, outcomes, place_of_p, p)
     if not columns.has_y[place_of_y]:
         _fill_column_of_y(columns, outcomes, place_of_y, y)
@@ -138,7 +147,7 @@ def log_chance_in_columns(
     f_length = len(columns.of_f)
     total = left_out + columns.left_out[place_of_y]
     total += _product(
-        columns.of_f, columns.of_g[place_of_y], columns.reached[place_of_p], columns.sums,
+        columns.of_f, columns.of_g[place_of_y], columns.reached[columns.row_of_p[place_of_p]], columns.sums,
         columns.first_g[place_of_y] * f_length + start, f_length, length, columns.lengths[place_of_y],
     )  # fmt: skip
     return max(LOWEST, min(0.0, math.log(total) + ROUNDING)) if total > 0.0 else LOWEST

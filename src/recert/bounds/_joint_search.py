@@ -23,7 +23,7 @@ from recert.bounds._joint_cells import (
     x_on_surface,
 )
 from recert.bounds._joint_chance import LOWEST, Outcomes, log_chance
-from recert.bounds._joint_columns import PLACES, Columns, log_chance_in_columns, no_columns
+from recert.bounds._joint_columns import PLACES, Columns, has_room, log_chance_in_columns, no_columns
 from recert.compiled import compiled
 
 _DEPTH = 24  # a rectangle is halved at most this often in each direction
@@ -120,7 +120,7 @@ def _value(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part,
     if x <= 0.0 or p >= 1.0 or (y <= 0.0 and outcomes.m0 > 0):
         return LOWEST
     x = min(x, box.x_far)  # P falls as x rises
-    if part.free == _P_IS_FREE and len(columns.has_p) and i & _BETWEEN_PLACES == 0 and j & _BETWEEN_PLACES == 0:
+    if part.free == _P_IS_FREE and (i | j) & _BETWEEN_PLACES == 0 and has_room(columns, i // _APART):
         return log_chance_in_columns(columns, outcomes, i // _APART, j // _APART, p, x, y)
     return log_chance(outcomes, p, x, y)
 
@@ -131,7 +131,8 @@ def _at_node(
 ) -> float:
     """A value that is computed once, as long as there is a place for it."""
     key = (i << 32) + j + 1
-    slot = (key * 0x9E3779B1 >> 7) & (len(keys) - 1)
+    # Most places are multiples of _APART: what is above it goes into the low digits.
+    slot = (i // _APART * 0x9E37 + j // _APART * 0x79B1 + i + j) & (len(keys) - 1)
     for _ in range(16):
         if keys[slot] == key:
             return float(values[slot])
@@ -335,20 +336,17 @@ def _is_covered(outcomes: Outcomes, columns: Columns, q: float, box: Box) -> tup
 
 
 @compiled
-def is_covered(outcomes: Outcomes, q: float, box: Box) -> bool:
-    """Whether q is proven not to exceed the bound."""
-    return _is_covered(outcomes, no_columns(outcomes), q, box)[0] == _COVERED
+def is_covered(outcomes: Outcomes, box: Box, q: float, space: Floats) -> bool:
+    """Whether q is proven not to exceed the bound. What lies in `space` is overwritten."""
+    return _is_covered(outcomes, no_columns(outcomes, space), q, box)[0] == _COVERED
 
 
 @compiled
-def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float) -> float:
+def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float, space: Floats) -> float:
     """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
-    columns = no_columns(outcomes)
-    lowest, least, most = (
-        _end(outcomes, box),
-        _value_of(box.p_low, box.x_high, box.y_low),
-        _value_of(box.p_high, box.x_low, box.y_high),
-    )
+    columns = no_columns(outcomes, space)
+    lowest, least = 1.0, _value_of(box.p_low, box.x_high, box.y_low)
+    most = _value_of(box.p_high, box.x_low, box.y_high)
     for sixteenth in range(17):
         guess = max(guess, least + (most - least) * sixteenth / 16)
         parts = parts_of_surface(outcomes, guess, box)
@@ -360,6 +358,8 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
         if place.value > LOWEST:  # the surface of this value passes through the box
             lowest = min(lowest, _crossing(outcomes, columns, guess, box, number, place, tolerance))
             break
+    if box.x_high >= 1.0 - lowest:
+        lowest = min(lowest, _end(outcomes, box))
     covered, uncovered, back, undecided = 0.0, lowest, tolerance, 0
     for _ in range(_MOST_TRIES):
         # Close below what is known to exceed the bound, then further down; never below the middle of what is left.
@@ -367,7 +367,7 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
         if q <= covered or uncovered - covered <= 2 * tolerance or undecided == _MOST_UNDECIDED:
             break
         if box.y_high > q:
-            columns = no_columns(outcomes)  # places on the grid are others
+            columns = no_columns(outcomes, space)  # places on the grid are others
         verdict, number, place = _is_covered(outcomes, columns, q, box)
         if verdict == _COVERED:
             covered = q

@@ -17,6 +17,7 @@ in k, fall in f and rise in g, which the search relies on; a norm changes by at 
 """
 
 import math
+import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from scipy import special
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
 from recert.bounds._binomial_tails import Integers, share_below
 from recert.bounds._joint_chance import Outcomes, reach, span
+from recert.bounds._joint_columns import SPACE
 from recert.bounds._joint_search import Box, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.series import _lower_table
@@ -38,6 +40,9 @@ _TIE = 1e-11  # outcomes whose statistic is this close below the observed one co
 _BEYOND = 2.0  # deviations of the losses by which the table of outcomes reaches beyond the box
 # How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
 _TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 0.02
+
+
+_of_thread = threading.local()
 
 
 class Ordering(NamedTuple):
@@ -173,13 +178,20 @@ def _task(*row: float) -> _Task | None:
 def _search(*row: float) -> float:
     """The bound for one input; 0 where its outcome does not rank."""
     task = _task(*row)
-    return 0.0 if task is None else float(largest_covered(*task))
+    return 0.0 if task is None else float(largest_covered(*task, _space()))
+
+
+def _space() -> Floats:
+    """Memory of this thread for the search."""
+    if not hasattr(_of_thread, "space"):
+        _of_thread.space = np.empty(SPACE)
+    return np.asarray(_of_thread.space)
 
 
 def _reaches(value: float, *row: float) -> bool:
     """Whether the bound for one input is shown to be at least a value."""
     task = _task(*row)
-    return task is not None and bool(is_covered(task.outcomes, value, task.box))
+    return task is not None and bool(is_covered(task.outcomes, task.box, value, _space()))
 
 
 @lru_cache(maxsize=16)
