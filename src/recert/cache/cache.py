@@ -19,7 +19,7 @@ from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, r
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
-from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
+from recert.certificates import Certificates, Claims, Outcome, Settings, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
@@ -232,16 +232,7 @@ class Cache:
         certificate = certificate or self.manifest.certificate
         n, noise = self.manifest.samples, self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
-        rows = np.arange(len(self.digests))
-        # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
-        top = selection.argmax(axis=1)
-        top_votes = estimation[rows, top]
-        if certificate == "two-sided":
-            rivals = estimation.copy()
-            rivals[rows, top] = 0
-            claims = claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, noise)
-        else:
-            claims = claim_one_sided(top, top_votes, n, alpha, noise)
+        claims, top_votes = self._claims(selection, estimation, alpha, certificate)
         passes = n + self.manifest.selection_samples
         result = Certificates.build(
             self.digests,
@@ -256,6 +247,26 @@ class Cache:
         )
         # An input that is given twice was drawn once: `take` charges its forward passes to the first row only.
         return result.take(_first_of_each(self.digests))
+
+    def certified(self, *, alpha: float, certificate: str) -> NDArray[np.bool_]:
+        """Which inputs `certify` certifies, and nothing else about them."""
+        selection, estimation = (self.counts(stream) for stream in STREAMS)
+        claims, _ = self._claims(selection, estimation, alpha, certificate)
+        return np.asarray(claims.outcome == Outcome.CERTIFIED, dtype=bool)
+
+    def _claims(
+        self, selection: NDArray[np.int64], estimation: NDArray[np.int64], alpha: float, certificate: str
+    ) -> tuple[Claims, NDArray[np.int64]]:
+        """Claims of all inputs, and the votes for the classes that they are about."""
+        n, noise, rows = self.manifest.samples, self.manifest.noise, np.arange(len(self.digests))
+        # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
+        top = selection.argmax(axis=1)
+        top_votes = estimation[rows, top]
+        if certificate != "two-sided":
+            return claim_one_sided(top, top_votes, n, alpha, noise), top_votes
+        rivals = estimation.copy()
+        rivals[rows, top] = 0
+        return claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, noise), top_votes
 
     @property
     def certificates(self) -> Certificates:
@@ -288,6 +299,16 @@ class Cache:
         """All votes of one input, in sample order."""
         self._require_promise()
         return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def each_votes(self, digests: Sequence[str]) -> Iterator[tuple[int, Votes]]:
+        """All estimation votes of many inputs, with their places among these, in the order in which they are stored: every part is
+        read once. To be read only, and not to be kept: they may be a part's own memory."""
+        self._require_promise()
+        n, order = self.manifest.samples, range(len(digests))
+        if self._directory is not None:
+            order = sorted(order, key=lambda i: self._table.parts_with(digests[i], Stream.ESTIMATION))
+        for i in order:
+            yield i, self._table.votes(digests[i], Stream.ESTIMATION, n, copy=False)
 
     def stored_rows(self, digest: str, stream: Stream) -> list[parts.Row]:
         """All rows of one input, with their votes, whether it has all of them or not."""

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
 from recert.recertification.method import Bounds, Counts, Noises, Option, Terms
 from recert.recertification.task import Task
 from recert.sampling import Drawn
-from recert.votes import vote_dtype
 
 ROWS_AT_ONCE = 512
 """Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
@@ -39,7 +39,7 @@ class Cost:
 
     @classmethod
     def of(cls, drawn: Drawn) -> "Cost":
-        return cls(len(drawn.votes), drawn.seconds, len(drawn.votes) - int(drawn.counts.sum()))
+        return cls(len(drawn.votes), drawn.seconds, drawn.nobody)
 
 
 @dataclass(frozen=True)
@@ -85,15 +85,18 @@ def carry_out(task: Task, given: Sequence[Assignment], flips: float, pool: Execu
 
 def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
     """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
-    terms = {option: _terms(task, option, given, flips) for option in {each.option for each in given}}
-    wanted = [(each, _noises(task, each, terms[each.option])) for each in given]
+    terms, wanted = dict[Option, Terms](), list[tuple[Assignment, Noises | None]]()
+    for option, some in groupby(given, key=lambda each: each.option):
+        group = list(some)
+        terms[option] = replace(task.terms, sides=option.sides, flips=flips, largest=max(each.passes for each in group))
+        wanted += zip(group, _noises(task, group, terms[option]), strict=True)
     blocks = [Block([Replayed(each) for each, noises in wanted if noises is None])]
     possible = [(each, noises) for each, noises in wanted if noises is not None]
     drawn = task.draw([each.row for each, _ in possible], [(noises.stream, noises.samples) for _, noises in possible])
     block: list[Replayed] = []
     for (each, noises), votes in zip(possible, drawn, strict=True):
         # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
-        if block and (each.option != block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
+        if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
             blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
             block = []
         block.append(Replayed(each, each.option.method.count(noises, votes.votes, terms[each.option]), Cost.of(votes)))
@@ -102,15 +105,10 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
     return blocks
 
 
-def _terms(task: Task, option: Option, given: Sequence[Assignment], flips: float) -> Terms:
-    largest = max(each.passes for each in given if each.option == option)
-    return replace(task.terms, sides=option.sides, flips=flips, largest=largest)
-
-
-def _noises(task: Task, given: Assignment, terms: Terms) -> Noises | None:
-    method, selected = given.option.method, task.selection.of(given.row, given.top)
-    cached = task.cached_votes(given.row) if method.reads_cached_votes else np.zeros(0, vote_dtype(terms.classes))
-    return method.noises(selected, cached, given.passes, terms)
+def _noises(task: Task, group: Sequence[Assignment], terms: Terms) -> list[Noises | None]:
+    """The noises of inputs that have one option."""
+    rows, tops, passes = np.array([(each.row, each.top, each.passes) for each in group]).T
+    return group[0].option.method.noises_of(task.inputs(rows, tops, passes), terms)
 
 
 def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:

@@ -1,7 +1,7 @@
 """What a method of re-certification is: a few facts and four pure functions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -12,8 +12,8 @@ from recert.certificates import Outcome
 from recert.noise import Noise, Stream
 from recert.planning import RadiusPredictor, Selected
 from recert.planning.tables import Circumstances
-from recert.recertification.questions import Question
-from recert.votes import Votes
+from recert.recertification.questions import Questions, SelectedInputs
+from recert.votes import Votes, vote_dtype
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -55,9 +55,22 @@ class Noises:
     samples: range | Ints
     top_votes: int = 0
     """How many of all cached votes are for the class."""
-    questions: tuple[Question, ...] = ()
+    questions: Questions | None = None
     before: Votes | None = None
     """How the original voted on these noises, where that is compared one by one."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Some inputs of one option, whose noises are to be chosen."""
+
+    chosen: SelectedInputs
+    passes: Ints
+    counts: Ints
+    """Cached votes by class, inputs x classes; and how many there are of every input."""
+    samples: int
+    cached: Callable[[], Iterable[tuple[int, Votes]]]
+    """Reads the cached votes of all inputs, with their places here, in the order in which they are stored."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +83,8 @@ class Counts:
     kept: int = 0
     lost: int = 0
     gained: int = 0
-    arguments: tuple[tuple[int, ...], ...] = ()
-    """Counts for each bound, the one about the class first; in which order is up to the method."""
+    arguments: Sequence[Sequence[int]] | Ints = ()
+    """Counts for each bound, a row each, the one about the class first; in which order is up to the method."""
     abstention: Outcome = Outcome.TRANSFER_TOO_WEAK
     """How the input fared if the bounds certify nothing."""
 
@@ -142,6 +155,14 @@ class Method(Strategy):
     @abstractmethod
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
         """Which noises to draw for one input; None if the cache has too few of a kind, so that no claim is made."""
+
+    def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
+        """`noises` of many inputs; a method may have a faster way."""
+        found: list[Noises | None] = [None] * len(inputs.passes)
+        none = np.zeros(0, vote_dtype(terms.classes))
+        for i, cached in inputs.cached() if self.reads_cached_votes else ((i, none) for i in range(len(found))):
+            found[i] = self.noises(inputs.chosen.one(i), cached, int(inputs.passes[i]), terms)
+        return found
 
     @abstractmethod
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:

@@ -3,18 +3,20 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.noise import Stream
 from recert.planning import Selected
-from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
-from recert.recertification.questions import Question, all_noises
-from recert.votes import Votes
+from recert.recertification.method import Bounds, Counts, Inputs, Method, Noises, Terms
+from recert.recertification.questions import Numbers, SelectedInputs, questions
+from recert.votes import SelectionCounts, Votes, count_votes
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64] | NDArray[np.float64]
+Many = NDArray[np.int64] | NDArray[np.float64]
 """Counts, or what is expected of them."""
 
 
@@ -22,11 +24,11 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 class EventCounts:
     """What is known about the events of many questions: cached votes, and replays of both kinds that changed."""
 
-    votes: Numbers
-    lost: Numbers
-    replayed: Numbers
-    gained: Numbers
-    replayed_other: Numbers
+    votes: Many
+    lost: Many
+    replayed: Many
+    gained: Many
+    replayed_other: Many
 
 
 @dataclass(frozen=True)
@@ -37,43 +39,57 @@ class ReplayMethod(Method):
     fixed class, and the largest of all upper bounds is at least its own (Theorem 2 in full).
     """
 
+    only_most_losses: ClassVar[bool] = False
+    """Whether, of rivals that share a question, only the most losses are bounded: where the bound falls as losses grow."""
+    all_or_none: ClassVar[bool] = True
+    """Whether an input with fewer noises of a kind than wanted gets no claim; otherwise all that it has are replayed."""
+
     @abstractmethod
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
-        """What is asked about one input, the class first; None if the cache has too few noises of a kind."""
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
+        """How many noises of each kind are replayed for some inputs, with so many passes each."""
 
     @abstractmethod
     def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
         """Lower bounds on the events of many questions, from `recert.bounds`."""
 
+    def most_places(self, passes: int, samples: int, terms: Terms) -> int:
+        """How far noises are looked for among the cached ones."""
+        return samples
+
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
-        questions = self.questions(selected, cached, passes, terms)
-        if questions is None:
-            return None
-        return Noises(selected.top, Stream.ESTIMATION, all_noises(questions), questions[0].votes, questions)
+        counts = count_votes(cached, terms.classes)
+        chosen = SelectedInputs(SelectionCounts(selected.votes[None]), np.array([selected.top]))
+        return self.noises_of(Inputs(chosen, np.array([passes]), counts[None], len(cached), lambda: [(0, cached)]), terms)[0]
+
+    def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
+        numbers = self.numbers(inputs.chosen, inputs.passes, terms)
+        asked = questions(inputs.chosen, inputs.counts, inputs.samples, numbers, all_or_none=self.all_or_none)
+        found: list[Noises | None] = [None] * len(asked)
+        places = np.empty(inputs.samples, dtype=np.int64)
+        for i, cached in inputs.cached():
+            about = asked[i]
+            if about is not None:
+                # numba compiles code of its own for arrays that cannot be written: seconds, for what a copy does in microseconds.
+                cached = cached if cached.flags.writeable else cached.copy()
+                most = self.most_places(int(inputs.passes[i]), inputs.samples, terms)
+                samples = about.noises(cached, most, places)
+                before = cached[: len(samples)].copy() if isinstance(samples, range) else cached[samples]
+                top_votes = int(about.votes[about.top])
+                found[i] = Noises(about.top, Stream.ESTIMATION, samples, top_votes, about, before)
+        return found
 
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
-        arguments: list[tuple[int, ...]] = []
-        for question in noises.questions:
-            # Both kinds are parts of all samples: none of them, all of them, or some to be looked up.
-            of_event, of_other = (
-                votes[np.searchsorted(noises.samples, part)] if 0 < len(part) < len(votes) else votes[: len(part)]
-                for part in (question.event, question.other)
-            )
-            for lost, gained in self.to_bound(question.changes(noises.top, of_event, of_other)):
-                arguments.append((question.votes, lost, len(of_event), gained, len(of_other)))
-        top_votes, lost, about, gained, _ = arguments[0]
+        assert noises.questions is not None
+        assert noises.before is not None
+        arguments = noises.questions.answered(noises.before, votes, only_most=self.only_most_losses)
+        top_votes, lost, about, gained, _ = arguments[0].tolist()
         return Counts(
-            top_votes, terms.samples, replayed=len(noises.samples), kept=about - lost, lost=lost, gained=gained,
-            arguments=tuple(arguments),
-        )  # fmt: skip
-
-    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Which changes of a question must be bounded: all, unless the bound is known to fall as losses grow."""
-        return changes
+            top_votes, terms.samples, replayed=len(votes), kept=about - lost, lost=lost, gained=gained, arguments=arguments
+        )
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest.
-        of = EventCounts(*np.array([row for each in counts for row in each.arguments]).T)
+        of = EventCounts(*np.concatenate([np.asarray(each.arguments) for each in counts]).T)
         lower = self.lower_bound(of, terms.samples, terms.alpha / terms.sides)
         ends = np.cumsum([len(each.arguments) for each in counts])[:-1]
         of_inputs = np.split(np.atleast_1d(lower), ends)

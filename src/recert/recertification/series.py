@@ -8,16 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.planning import RadiusPredictor, Selected
+from recert.planning import RadiusPredictor
 from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Terms
-from recert.recertification.questions import Question, seen_and_unseen_rivals
+from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
-from recert.votes import Votes, count_votes, first_places
 
 Floats = NDArray[np.float64]
-_Wanted = tuple[tuple[int, ...] | None, NDArray[np.bool_], int, int]
-"""A question to be: rivals, on which cached noises the event holds, on how many, and how many of these to replay."""
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,32 +29,21 @@ class Series(ReplayMethod):
     name: ClassVar[str] = "series"
     flips_to_expect: ClassVar[int] = 1
     """How many times the flips of other inputs the plan counts on."""
+    only_most_losses: ClassVar[bool] = True
 
     def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
         return np.asarray(bounds.series_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
-            event = cached == selected.top
-            return _questions([(None, event, int(np.count_nonzero(event)), passes)], passes)
-        counts = count_votes(cached, terms.classes)
-        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
-        of_class = selected.share(selected.top)
-        asked: list[_Wanted] = [
-            (None, cached == selected.top, int(counts[selected.top]), _replays(of_class, passes)),
-            *(
-                ((b,), cached != b, len(cached) - int(counts[b]), _replays(1 - selected.share(b), passes))
-                for b in rivals
-            ),
-        ]
+            return Numbers.of_class(chosen, passes)
+        rows, shares = np.arange(len(passes)), 1 - chosen.shares
+        shares[rows, chosen.tops] = chosen.top_shares
         # All noises are of the kind "not b" for a rival that f never voted for. Asked even where there is none.
-        of_unseen = 0.5 / (selected.total + 1.0)
-        asked.append((unseen, np.ones(len(cached), dtype=bool), len(cached), _replays(1 - of_unseen, passes)))
-        return _questions(asked, passes)
-
-    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The most losses of rivals that share a question: the bound falls as losses grow."""
-        return changes[-1:]
+        of_unseen = 1 - 0.5 / (chosen.totals + 1.0)
+        return Numbers(
+            _replays(shares, passes[:, None]), np.zeros_like(chosen.votes), _replays(of_unseen, passes), unseen_anyway=True
+        )
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         table = bound_table(self, terms.circumstances, largest)
@@ -83,19 +70,9 @@ class FewFlips(Series):
         return np.asarray(bounds.few_flips_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
 
-def _replays(share: float, passes: int) -> int:
+def _replays(shares: Floats, passes: Ints) -> Ints:
     """Of so many noises as they come, how many may be expected to be of a kind; at least one."""
-    return max(1, int(np.floor(share * passes)))
-
-
-def _questions(asked: list[_Wanted], passes: int) -> tuple[Question, ...] | None:
-    """None if any has too few noises."""
-    if any(votes < replays for _, _, votes, replays in asked):
-        return None
-    none = np.zeros(0, dtype=np.uint32)
-    return tuple(
-        Question(rivals, votes, first_places(event, replays, 2 * passes).astype(np.uint32), none) for rivals, event, votes, replays in asked
-    )  # fmt: skip
+    return np.maximum(1, np.floor(shares * passes)).astype(np.int64)
 
 
 @lru_cache(maxsize=64)

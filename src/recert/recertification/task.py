@@ -12,9 +12,10 @@ from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
 from recert.planning import Beliefs, Objective, Selection
-from recert.recertification.method import Option, Strategy, Terms
+from recert.recertification.method import Inputs, Option, Strategy, Terms
+from recert.recertification.questions import SelectedInputs
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
-from recert.votes import SelectionCounts, Votes
+from recert.votes import SelectionCounts
 
 Ints = NDArray[np.int64]
 
@@ -85,11 +86,20 @@ class Task:
     def certified_before(self) -> NDArray[np.bool_]:
         """Which rows the original was certified on, at the method's error: others are skipped."""
         alpha = self.method.alpha_to_skip(self.terms)
-        return self.cache.certify(alpha=alpha, certificate=self.certificate).certified
+        return self.cache.certified(alpha=alpha, certificate=self.certificate)
 
-    def cached_votes(self, row: int) -> Votes:
-        """Estimation votes of the original. They make every claim."""
-        return self.cache.votes(self.cache.digests[row])
+    @cached_property
+    def cached_counts(self) -> Ints:
+        """Estimation votes of the original by class, rows x classes. They make every claim."""
+        return self.cache.counts(Stream.ESTIMATION)
+
+    def inputs(self, rows: Ints, tops: Ints, passes: Ints) -> Inputs:
+        """What the noises of some rows are chosen by."""
+        chosen = SelectedInputs(SelectionCounts(self.selection.counts[rows]), tops)
+        digests = [self.cache.digests[row] for row in rows]
+        return Inputs(
+            chosen, passes, self.cached_counts[rows], self.terms.samples, lambda: self.cache.each_votes(digests)
+        )
 
     def draw(self, rows: Sequence[int], noises: Sequence[tuple[Stream, range | Ints]]) -> Iterator[Drawn]:
         """Votes of the modified model on some noises of each row, row by row as they are drawn."""
