@@ -19,7 +19,7 @@ Slot = tuple[str, Stream]
 """An input, by its digest, and a stream."""
 PartVotes = dict[tuple[str, Stream, int], Votes | None]
 """Votes of a part, by the input, the stream and the start of the row."""
-VOTES_KEPT = 2**25
+VOTES_KEPT = 2**26
 """Votes of parts that were read last and stay in memory, at one or two bytes each."""
 
 

@@ -1,6 +1,6 @@
 """Votes of the modified model: which are drawn for each input, what is counted in them, and bounds computed beside drawing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,12 +8,16 @@ from itertools import groupby
 
 import numpy as np
 
-from recert.recertification.method import Bounds, Counts, Noises, Option, Terms
+from recert.recertification.method import Bounds, Counts, Inputs, Noises, Option, Terms
+from recert.recertification.questions import SelectedInputs
 from recert.recertification.task import Task
 from recert.sampling import Drawn
+from recert.votes import SelectionCounts, Votes, vote_dtype
 
 ROWS_AT_ONCE = 512
 """Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
+VOTES_AT_ONCE = 2**28
+"""Cached votes of these, at most; where that would be very few inputs, of a block."""
 ROWS_BOUNDED_TOGETHER = 64
 """Many enough to keep threads busy, few enough to begin while others are still drawn."""
 
@@ -78,18 +82,20 @@ def carry_out(task: Task, given: Sequence[Assignment], flips: float, pool: Execu
     """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool."""
     given = [each for each in given if each.passes > 0]
     blocks: list[Block] = []
-    for start in range(0, len(given), ROWS_AT_ONCE):
-        blocks += _draw_together(task, given[start : start + ROWS_AT_ONCE], flips, pool)
+    at_once = int(min(ROWS_AT_ONCE, max(ROWS_BOUNDED_TOGETHER, VOTES_AT_ONCE // task.terms.samples)))
+    for start in range(0, len(given), at_once):
+        blocks += _draw_together(task, given[start : start + at_once], flips, pool)
     return blocks
 
 
 def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
     """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
+    cached = task.cached_votes([each.row for each in given if each.option.method.reads_cached_votes])
     terms, wanted = dict[Option, Terms](), list[tuple[Assignment, Noises | None]]()
     for option, some in groupby(given, key=lambda each: each.option):
         group = list(some)
         terms[option] = replace(task.terms, sides=option.sides, flips=flips, largest=max(each.passes for each in group))
-        wanted += zip(group, _noises(task, group, terms[option]), strict=True)
+        wanted += zip(group, _noises(task, group, cached, terms[option]), strict=True)
     blocks = [Block([Replayed(each) for each, noises in wanted if noises is None])]
     possible = [(each, noises) for each, noises in wanted if noises is not None]
     drawn = task.draw([each.row for each, _ in possible], [(noises.stream, noises.samples) for _, noises in possible])
@@ -105,10 +111,14 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
     return blocks
 
 
-def _noises(task: Task, group: Sequence[Assignment], terms: Terms) -> list[Noises | None]:
+def _noises(
+    task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes], terms: Terms
+) -> list[Noises | None]:
     """The noises of inputs that have one option."""
     rows, tops, passes = np.array([(each.row, each.top, each.passes) for each in group]).T
-    return group[0].option.method.noises_of(task.inputs(rows, tops, passes), terms)
+    chosen, none = SelectedInputs(SelectionCounts(task.selection.counts[rows]), tops), np.zeros(0, vote_dtype(terms.classes))
+    votes = [cached.get(row, none) for row in rows.tolist()]
+    return group[0].option.method.noises_of(Inputs(chosen, passes, votes, task.cached_counts[rows]), terms)
 
 
 def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:

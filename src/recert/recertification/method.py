@@ -1,7 +1,7 @@
 """What a method of re-certification is: a few facts and four pure functions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from recert.noise import Noise, Stream
 from recert.planning import RadiusPredictor, Selected
 from recert.planning.tables import Circumstances
 from recert.recertification.questions import Questions, SelectedInputs
-from recert.votes import Votes, vote_dtype
+from recert.votes import Votes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -66,11 +66,10 @@ class Inputs:
 
     chosen: SelectedInputs
     passes: Ints
+    cached: Sequence[Votes]
+    """Cached votes of each; empty if the method does not read them."""
     counts: Ints
-    """Cached votes by class, inputs x classes; and how many there are of every input."""
-    samples: int
-    cached: Callable[[], Iterable[tuple[int, Votes]]]
-    """Reads the cached votes of all inputs, with their places here, in the order in which they are stored."""
+    """The same by class, inputs x classes."""
 
 
 @dataclass(frozen=True)
@@ -158,11 +157,10 @@ class Method(Strategy):
 
     def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
         """`noises` of many inputs; a method may have a faster way."""
-        found: list[Noises | None] = [None] * len(inputs.passes)
-        none = np.zeros(0, vote_dtype(terms.classes))
-        for i, cached in inputs.cached() if self.reads_cached_votes else ((i, none) for i in range(len(found))):
-            found[i] = self.noises(inputs.chosen.one(i), cached, int(inputs.passes[i]), terms)
-        return found
+        return [
+            self.noises(inputs.chosen.one(i), cached, passes, terms)
+            for i, (cached, passes) in enumerate(zip(inputs.cached, inputs.passes.tolist(), strict=True))
+        ]
 
     @abstractmethod
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:

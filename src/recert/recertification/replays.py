@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recert.noise import Stream
 from recert.planning import Selected
 from recert.recertification.method import Bounds, Counts, Inputs, Method, Noises, Terms
-from recert.recertification.questions import Numbers, SelectedInputs, questions
+from recert.recertification.questions import Numbers, Questions, SelectedInputs, questions
 from recert.votes import SelectionCounts, Votes, count_votes
 
 Ints = NDArray[np.int64]
@@ -57,26 +57,19 @@ class ReplayMethod(Method):
         return samples
 
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
-        counts = count_votes(cached, terms.classes)
         chosen = SelectedInputs(SelectionCounts(selected.votes[None]), np.array([selected.top]))
-        return self.noises_of(Inputs(chosen, np.array([passes]), counts[None], len(cached), lambda: [(0, cached)]), terms)[0]
+        counts = count_votes(cached, terms.classes)[None]
+        return self.noises_of(Inputs(chosen, np.array([passes]), [cached], counts), terms)[0]
 
     def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
         numbers = self.numbers(inputs.chosen, inputs.passes, terms)
-        asked = questions(inputs.chosen, inputs.counts, inputs.samples, numbers, all_or_none=self.all_or_none)
-        found: list[Noises | None] = [None] * len(asked)
-        places = np.empty(inputs.samples, dtype=np.int64)
-        for i, cached in inputs.cached():
-            about = asked[i]
-            if about is not None:
-                # numba compiles code of its own for arrays that cannot be written: seconds, for what a copy does in microseconds.
-                cached = cached if cached.flags.writeable else cached.copy()
-                most = self.most_places(int(inputs.passes[i]), inputs.samples, terms)
-                samples = about.noises(cached, most, places)
-                before = cached[: len(samples)].copy() if isinstance(samples, range) else cached[samples]
-                top_votes = int(about.votes[about.top])
-                found[i] = Noises(about.top, Stream.ESTIMATION, samples, top_votes, about, before)
-        return found
+        samples = len(inputs.cached[0])
+        asked = questions(inputs.chosen, inputs.counts, samples, numbers, all_or_none=self.all_or_none)
+        places = np.empty(samples, dtype=np.int64)
+        return [
+            None if about is None else _noises(about, cached, self.most_places(passes, samples, terms), places)
+            for about, cached, passes in zip(asked, inputs.cached, inputs.passes.tolist(), strict=True)
+        ]
 
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
         assert noises.questions is not None
@@ -97,3 +90,9 @@ class ReplayMethod(Method):
         if terms.sides == 1:
             return Bounds(top_lower)
         return Bounds(top_lower, np.array([np.nextafter(1 - mine[1:].min(), 2.0) for mine in of_inputs]))
+
+
+def _noises(about: Questions, cached: Votes, most: int, places: Ints) -> Noises:
+    samples = about.noises(cached, most, places)
+    before = cached[: len(samples)].copy() if isinstance(samples, range) else cached[samples]
+    return Noises(about.top, Stream.ESTIMATION, samples, int(about.votes[about.top]), about, before)

@@ -12,10 +12,9 @@ from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
 from recert.planning import Beliefs, Objective, Selection
-from recert.recertification.method import Inputs, Option, Strategy, Terms
-from recert.recertification.questions import SelectedInputs
+from recert.recertification.method import Option, Strategy, Terms
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
-from recert.votes import SelectionCounts
+from recert.votes import SelectionCounts, Votes
 
 Ints = NDArray[np.int64]
 
@@ -93,13 +92,10 @@ class Task:
         """Estimation votes of the original by class, rows x classes. They make every claim."""
         return self.cache.counts(Stream.ESTIMATION)
 
-    def inputs(self, rows: Ints, tops: Ints, passes: Ints) -> Inputs:
-        """What the noises of some rows are chosen by."""
-        chosen = SelectedInputs(SelectionCounts(self.selection.counts[rows]), tops)
-        digests = [self.cache.digests[row] for row in rows]
-        return Inputs(
-            chosen, passes, self.cached_counts[rows], self.terms.samples, lambda: self.cache.each_votes(digests)
-        )
+    def cached_votes(self, rows: Sequence[int]) -> dict[int, Votes]:
+        """Them one by one, by row. Those that belong to a stored part are copied, so that they do not keep all of it in memory."""
+        votes = self.cache.each_votes([self.cache.digests[row] for row in rows])
+        return {rows[i]: each if each.flags.writeable else each.copy() for i, each in votes}
 
     def draw(self, rows: Sequence[int], noises: Sequence[tuple[Stream, range | Ints]]) -> Iterator[Drawn]:
         """Votes of the modified model on some noises of each row, row by row as they are drawn."""

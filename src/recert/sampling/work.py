@@ -107,13 +107,14 @@ def pack(works: Iterable[Work], batch_size: int) -> Iterator[list[Piece]]:
         yield batch
 
 
-def noisy_rows(batch: list[Piece]) -> NoisyRows:
+def noisy_rows(batch: Sequence[Piece]) -> NoisyRows:
     """The rows of a packed batch, by the positions of their inputs."""
-    length = batch[-1].batch_start + batch[-1].length
-    rows, samples, streams = (np.empty(length, dtype=np.int64) for _ in range(3))
+    lengths = [piece.length for piece in batch]
+    samples = np.empty(sum(lengths), dtype=np.int64)
     for piece in batch:
+        some = piece.work.samples[piece.work_start : piece.work_start + piece.length]
+        # numpy itself would go through a range in Python, one by one.
         here = slice(piece.batch_start, piece.batch_start + piece.length)
-        rows[here] = piece.work.position
-        samples[here] = piece.work.samples[piece.work_start : piece.work_start + piece.length]
-        streams[here] = piece.work.stream
-    return NoisyRows(rows, samples, streams)
+        samples[here] = np.arange(some.start, some.stop, some.step) if isinstance(some, range) else some
+    rows, streams = np.array([(piece.work.position, piece.work.stream) for piece in batch], dtype=np.int64).T
+    return NoisyRows(np.repeat(rows, lengths), samples, np.repeat(streams, lengths))
