@@ -19,7 +19,7 @@ from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, r
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
-from recert.certificates import Certificates, Claims, Outcome, Settings, claim_one_sided, claim_two_sided
+from recert.certificates import Certificates, Settings, certified, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
@@ -232,7 +232,11 @@ class Cache:
         certificate = certificate or self.manifest.certificate
         n, noise = self.manifest.samples, self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
-        claims, top_votes = self._claims(selection, estimation, alpha, certificate)
+        top, top_votes, rival_votes = _by_class(selection, estimation)
+        if certificate == "two-sided":
+            claims = claim_two_sided(top, top_votes, rival_votes, n, alpha, noise)
+        else:
+            claims = claim_one_sided(top, top_votes, n, alpha, noise)
         passes = n + self.manifest.selection_samples
         result = Certificates.build(
             self.digests,
@@ -251,22 +255,8 @@ class Cache:
     def certified(self, *, alpha: float, certificate: str) -> NDArray[np.bool_]:
         """Which inputs `certify` certifies, and nothing else about them."""
         selection, estimation = (self.counts(stream) for stream in STREAMS)
-        claims, _ = self._claims(selection, estimation, alpha, certificate)
-        return np.asarray(claims.outcome == Outcome.CERTIFIED, dtype=bool)
-
-    def _claims(
-        self, selection: NDArray[np.int64], estimation: NDArray[np.int64], alpha: float, certificate: str
-    ) -> tuple[Claims, NDArray[np.int64]]:
-        """Claims of all inputs, and the votes for the classes that they are about."""
-        n, noise, rows = self.manifest.samples, self.manifest.noise, np.arange(len(self.digests))
-        # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
-        top = selection.argmax(axis=1)
-        top_votes = estimation[rows, top]
-        if certificate != "two-sided":
-            return claim_one_sided(top, top_votes, n, alpha, noise), top_votes
-        rivals = estimation.copy()
-        rivals[rows, top] = 0
-        return claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, noise), top_votes
+        _, top_votes, rival_votes = _by_class(selection, estimation)
+        return certified(top_votes, rival_votes, self.manifest.samples, alpha, certificate=certificate)
 
     @property
     def certificates(self) -> Certificates:
@@ -388,6 +378,17 @@ class Cache:
                 f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
             )
         self._changed |= changed
+
+
+def _by_class(
+    selection: NDArray[np.int64], estimation: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The class of each input, its votes, and those of the largest rival."""
+    # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
+    rows, top = np.arange(len(selection)), selection.argmax(axis=1)
+    rivals = estimation.copy()
+    rivals[rows, top] = 0
+    return top, estimation[rows, top], rivals.max(axis=1)
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:
