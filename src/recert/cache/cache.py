@@ -294,9 +294,9 @@ class Cache:
         """All estimation votes of many inputs, with their places among these, in the order in which they are stored: every part is
         read once. To be read only, and not to be kept: they may be a part's own memory."""
         self._require_promise()
-        n, order = self.manifest.samples, range(len(digests))
+        n, order = self.manifest.samples, list(range(len(digests)))
         if self._directory is not None:
-            order = sorted(order, key=lambda i: self._table.parts_with(digests[i], Stream.ESTIMATION))
+            order.sort(key=lambda i: self._table.parts_with(digests[i], Stream.ESTIMATION))
         for i in order:
             yield i, self._table.votes(digests[i], Stream.ESTIMATION, n, copy=False)
 

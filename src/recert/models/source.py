@@ -6,7 +6,6 @@ import textwrap
 from types import CodeType, FunctionType
 from typing import Any
 
-
 MOST_KNOWN = 4_096
 _known: dict[int, tuple[CodeType, str]] = {}
 """Texts by the address of the code, which is kept alive: equal code may come from sources that differ."""

@@ -39,7 +39,7 @@ def wanted_places(cached: Votes, top: int, of_event: Ints, of_other: Ints, unsee
         # No reach grows faster than the places pass: what was passed once stays so.
         if left <= 0 and first <= i and unseen <= i:
             break
-        a = np.int64(cached[i])
+        a = int(np.int64(cached[i]))
         wanted = i < unseen or (first if first_at != a else second) > i
         if a == top:
             votes[a] += 1
@@ -56,7 +56,7 @@ def wanted_places(cached: Votes, top: int, of_event: Ints, of_other: Ints, unsee
                 if votes[a] <= of_other[a]:
                     wanted = True
                     left -= 1
-                reach = of_event[a] + votes[a]
+                reach = int(of_event[a] + votes[a])
                 if first_at == a:
                     first = reach
                 elif reach > first:
@@ -83,7 +83,7 @@ def answers(
     classes, replayed, others = len(of_event), len(before), 0
     seen, lost, gained = np.zeros(classes, np.int64), np.zeros(classes, np.int64), np.zeros(classes, np.int64)
     for i in range(replayed):
-        a, v = np.int64(before[i]), np.int64(after[i])
+        a, v = int(np.int64(before[i])), int(np.int64(after[i]))
         if a == top:
             seen[a] += 1
             if v != a and seen[a] <= of_event[a]:
@@ -111,7 +111,7 @@ def answers(
             occurs[lost[b]] = True
     if only_most:
         occurs[:] = False
-        occurs[most] = True
+    occurs[most] = True
     rows = np.zeros((1 + rivals + (np.count_nonzero(occurs) if unseen >= 0 else 0), 5), np.int64)
     rows[0] = votes[top], lost[top], min(of_event[top], seen[top]), gained[top], min(of_other[top], others)
     row = 1

@@ -111,12 +111,13 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
     return blocks
 
 
-def _noises(
-    task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes], terms: Terms
-) -> list[Noises | None]:
+def _noises(task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes], terms: Terms) -> list[Noises | None]:
     """The noises of inputs that have one option."""
     rows, tops, passes = np.array([(each.row, each.top, each.passes) for each in group]).T
-    chosen, none = SelectedInputs(SelectionCounts(task.selection.counts[rows]), tops), np.zeros(0, vote_dtype(terms.classes))
+    chosen, none = (
+        SelectedInputs(SelectionCounts(task.selection.counts[rows]), tops),
+        np.zeros(0, vote_dtype(terms.classes)),
+    )
     votes = [cached.get(row, none) for row in rows.tolist()]
     return group[0].option.method.noises_of(Inputs(chosen, passes, votes, task.cached_counts[rows]), terms)
 

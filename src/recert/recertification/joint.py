@@ -71,7 +71,7 @@ def _safe(seen: Ints, totals: Ints, samples: int) -> Floats:
 @lru_cache(maxsize=64)
 def _safe_counts(selected: int, samples: int) -> Floats:
     """For each number of selection votes: few are asked about again and again, by every rival of every input."""
-    return safe_count(np.arange(selected + 1), selected, samples)
+    return safe_count(np.arange(selected + 1.0), selected, samples)
 
 
 @lru_cache(maxsize=32)

@@ -77,7 +77,13 @@ class ReplayMethod(Method):
         arguments = noises.questions.answered(noises.before, votes, only_most=self.only_most_losses)
         top_votes, lost, about, gained, _ = arguments[0].tolist()
         return Counts(
-            top_votes, terms.samples, replayed=len(votes), kept=about - lost, lost=lost, gained=gained, arguments=arguments
+            top_votes,
+            terms.samples,
+            replayed=len(votes),
+            kept=about - lost,
+            lost=lost,
+            gained=gained,
+            arguments=arguments,
         )
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:

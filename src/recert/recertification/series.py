@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,10 @@ class Series(ReplayMethod):
         # All noises are of the kind "not b" for a rival that f never voted for. Asked even where there is none.
         of_unseen = 1 - 0.5 / (chosen.totals + 1.0)
         return Numbers(
-            _replays(shares, passes[:, None]), np.zeros_like(chosen.votes), _replays(of_unseen, passes), unseen_anyway=True
+            _replays(shares, passes[:, None]),
+            np.zeros_like(chosen.votes),
+            _replays(of_unseen, passes),
+            unseen_anyway=True,
         )
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
@@ -70,9 +73,9 @@ class FewFlips(Series):
         return np.asarray(bounds.few_flips_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
 
-def _replays(shares: Floats, passes: Ints) -> Ints:
+def _replays(shares: NDArray[np.floating[Any]], passes: Ints) -> Ints:
     """Of so many noises as they come, how many may be expected to be of a kind; at least one."""
-    return np.maximum(1, np.floor(shares * passes)).astype(np.int64)
+    return np.asarray(np.maximum(1, np.floor(shares * passes)), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)

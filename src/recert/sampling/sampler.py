@@ -132,9 +132,7 @@ class Sampler:
             return rows
         return rows.followed_by(noisy_rows(next(pack(first, REPLAYED))))
 
-    def _under_way(
-        self, works: Sequence[Work], replaying: bool
-    ) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
+    def _under_way(self, works: Sequence[Work], replaying: bool) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
         """Batches in order, each handed out when some more have been begun."""
         waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
         for batch in pack(works, self.batch_size):
