@@ -146,7 +146,7 @@ def test_beliefs_do_not_depend_on_neighbours() -> None:
     counts = np.array([[90, 5, 5], [60, 40, 0], [100, 0, 0]])
     together = Beliefs.from_votes(Selection(SelectionCounts(counts)))
     alone = Beliefs.from_votes(Selection(SelectionCounts(counts[1:2])))
-    assert together.top[1].tolist() == alone.top[0].tolist()
+    assert together.top[together.of_inputs[1]].tolist() == alone.top[0].tolist()
     assert ((together.top + together.runner_up) <= 1).all()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recert import bounds
 from recert.planning import RadiusPredictor, Selected
-from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
+from recert.planning.tables import Circumstances, Table, sparse_mesh, table_at_expected_flips
 from recert.recertification.method import Terms
 from recert.recertification.questions import Question, seen_and_unseen_rivals
 from recert.recertification.replays import EventCounts, ReplayMethod
@@ -60,15 +60,8 @@ class Series(ReplayMethod):
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         table = bound_table(self, terms.circumstances, largest)
-        if terms.sides == 1:
-            return table.radius(1)
-
-        def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-            # Of m noises, the class has p m and a rival is not voted for on (1 - q) m.
-            top = table.on_scale(p, m * p)
-            return terms.noise.planned_radius(top, np.maximum(table.on_scale(1 - q, m * (1 - q)), top))
-
-        return predicted
+        # With rivals, noises are replayed as they come: of m of them, the class has p m, and (1 - q) m are not for a rival.
+        return table.radius(1) if terms.sides == 1 else table.as_noises_come().radius(2)
 
 
 @dataclass(frozen=True)
@@ -101,10 +94,10 @@ def _questions(asked: list[_Wanted], passes: int) -> tuple[Question, ...] | None
 @lru_cache(maxsize=64)
 def bound_table(method: Series, given: Circumstances, largest: int) -> Table:
     """The bound after m replays of noises on which f voted for the class."""
-    p, m = mesh(largest)
+    p, m = sparse_mesh(largest)
     votes, none = np.round(p * given.samples), np.zeros_like(m)
 
     def bound(lost: Floats) -> Floats:
         return method.lower_bound(EventCounts(votes, lost, m, none, none), given.samples, given.alpha)
 
-    return table_at_expected_flips(given, m[0], bound, method.flips_to_expect * m * given.flips * (1 - p))
+    return table_at_expected_flips(given, largest, bound, method.flips_to_expect * m * given.flips * (1 - p))
