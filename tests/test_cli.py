@@ -120,10 +120,10 @@ def test_a_budget_beyond_half_of_the_cache_is_not_cut_in_silence(store: Path) ->
 
 def test_auto_goes_beyond_half_of_the_cache_and_says_when_that_saves_hardly_any_passes(store: Path) -> None:
     call = ["recertify", *SMALL, "--store", str(store), "-a", "prune:0.1", "-f", "json"]
-    run = recert(*call, "--samples", "6000")
+    with pytest.warns(UserWarning, match="fresh votes alone .* certifying anew .* may be as fast"):
+        run = recert(*call, "--samples", "6000")
     assert json.loads(run.stdout)[0]["passes per input"] > 200
-    assert "method='scratch-cached' may be as fast" in run.stderr
-    assert "may be as fast" not in recert(*call, "--samples", "50").stderr
+    assert "gives no input more" not in run.stderr
 
 
 def test_compare_shows_speedups_over_both_baselines(store: Path) -> None:

@@ -53,9 +53,7 @@ def _at_lowest_price(values: Floats, costs: Floats, budget: float, inputs: Ints)
     return at_high
 
 
-def _spend_the_rest(
-    values: Floats, costs: Floats, budget: float, choice: Ints, inputs: Ints
-) -> tuple[Ints, Ints]:
+def _spend_the_rest(values: Floats, costs: Floats, budget: float, choice: Ints, inputs: Ints) -> tuple[Ints, Ints]:
     """Single inputs are moved to better options, best gain per cost first, as long as they fit: where to, and how many of each kind."""
     rows = np.arange(len(values))
     left = budget - (costs[rows, choice] * inputs).sum()

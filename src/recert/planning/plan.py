@@ -122,9 +122,7 @@ def plan_budget(
     return Choice(option, planned, float(values[kinds, chosen].sum()))
 
 
-def equal_passes(
-    beliefs: Beliefs, predict: RadiusPredictor, objective: Objective, worth: float, largest: int
-) -> float:
+def equal_passes(beliefs: Beliefs, predict: RadiusPredictor, objective: Objective, worth: float, largest: int) -> float:
     """With how many passes for every input one option alone is expected to be worth as much; infinity if it takes more than `largest`."""
     passes = passes_grid(largest)
     values, _ = _best_values(beliefs, [predict], objective, passes, np.array([largest]))
@@ -164,7 +162,9 @@ def best_option(
     """Of the possible options the one that promises most for each input, if every input is given so many passes."""
     at = np.array([float(passes)])
     values = [
-        objective.value(predict(beliefs.top, beliefs.runner_up, at)).mean(axis=1) if able else np.full(len(beliefs.top), -np.inf)
+        objective.value(predict(beliefs.top, beliefs.runner_up, at)).mean(axis=1)
+        if able
+        else np.full(len(beliefs.top), -np.inf)
         for predict, able in zip(predictors, possible, strict=True)
     ]
     return np.asarray(np.argmax(np.stack(values, axis=1), axis=1))[beliefs.of_inputs]

@@ -82,12 +82,14 @@ def warn_if_hardly_better_than_anew(task: Task, rows: Ints, choice: Choice) -> N
         return
     most = most_passes(task, anew)
     predict, given = predictor(task, anew, 0.0, most), float(choice.passes.sum())
-    gain = equal_passes(task.beliefs.of(rows), predict, task.objective, choice.worth, most) * len(rows) / max(given, 1.0)
+    gain = (
+        equal_passes(task.beliefs.of(rows), predict, task.objective, choice.worth, most) * len(rows) / max(given, 1.0)
+    )
     if gain < SMALLEST_GAIN:
         warnings.warn(
             f"fresh votes alone are expected to give as much for {gain:.2f} times the forward passes: with {task.samples:,} per "
-            f"input and {task.terms.samples:,} cached votes there is little to save, and method={anew.method.name!r} may be "
-            "as fast; a smaller budget, or a cache with more votes, saves more",
+            f"input and {task.terms.samples:,} cached votes there is little to save, and certifying anew (method={anew.method.name!r}) "
+            "may be as fast; a smaller budget, or a cache with more votes, saves more",
             stacklevel=5,
         )
 
@@ -138,7 +140,12 @@ def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
     predictors = [predictor(task, option, flips, each) for option, each in zip(task.options, most, strict=True)]
     if task.objective is None:
         possible = [each >= task.samples for each in most]
-        option, passes = best_option(beliefs, predictors, Objective(), task.samples, possible), np.full(len(rows), task.samples)
+        if not any(possible):  # as `check_passes` found, a method allows it; the source says what it lacks
+            possible = [option.method.most_passes(task.terms.samples) >= task.samples for option in task.options]
+        option, passes = (
+            best_option(beliefs, predictors, Objective(), task.samples, possible),
+            np.full(len(rows), task.samples),
+        )
         choice = Choice(option, passes)
     else:
         choice = plan_budget(beliefs, predictors, task.objective, budget, most)
