@@ -61,9 +61,9 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input
-    gets more than half as many as the cache has votes. The default is "acr" for auto,
-    series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
+    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
+    replays than half as many as the cache has votes; auto draws fresh votes beyond that, and warns where replays
+    save hardly any passes. The default is "acr" for auto, series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With

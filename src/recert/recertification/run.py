@@ -142,11 +142,8 @@ def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
         possible = [each >= task.samples for each in most]
         if not any(possible):  # as `check_passes` found, a method allows it; the source says what it lacks
             possible = [option.method.most_passes(task.terms.samples) >= task.samples for option in task.options]
-        option, passes = (
-            best_option(beliefs, predictors, Objective(), task.samples, possible),
-            np.full(len(rows), task.samples),
-        )
-        choice = Choice(option, passes)
+        option = best_option(beliefs, predictors, Objective(), task.samples, possible)
+        choice = Choice(option, np.full(len(rows), task.samples))
     else:
         choice = plan_budget(beliefs, predictors, task.objective, budget, most)
     back = np.argsort(order)

@@ -48,7 +48,11 @@ ProgressCallback = Callable[[Progress], None]
 
 @runtime_checkable
 class VoteSource(Protocol):
-    """Where votes come from: a model under noise, or votes that exist already."""
+    """Where votes come from: a model under noise, or votes that exist already.
+
+    A source that can give only so many votes of a stream may say so in `existing`, a mapping from streams to numbers: no plan
+    then asks for more.
+    """
 
     classes: int
     identity: ModelIdentity
