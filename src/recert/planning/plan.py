@@ -23,7 +23,7 @@ _DRAWS = (0.5 + np.arange(1, 13)[:, None] * _ROOT ** -np.arange(1.0, 4.0)) % 1.0
 _DRAWS_OF_RADII = 8
 _PRIOR = 0.5
 """Jeffreys' prior."""
-_KINDS_AT_A_TIME = 1_024
+_KINDS_AT_A_TIME = 256
 
 
 @dataclass(frozen=True)

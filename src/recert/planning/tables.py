@@ -67,7 +67,9 @@ class Table:
             # The same passes for all: columns for these are made once, and each probability then blends two rows.
             columns = between(self.scaled, grid, at.reshape(-1))
             low, high = columns[i[..., 0]], columns[i[..., 0] + 1]
-            blended = low + u * (high - low)
+            high -= low
+            high *= u
+            blended = np.add(low, high, out=low)  # in place: most of a plan's time is spent here
         else:
             j, v = _place(at, grid)
             # Flat indices, so that numpy gathers by one array of them instead of two.
@@ -76,7 +78,8 @@ class Table:
             low = q[here] * (1 - v) + q[here + 1] * v
             high = q[here + width] * (1 - v) + q[here + width + 1] * v
             blended = low * (1 - u) + high * u
-        return np.where(passes < self.passes[0], -np.inf, blended)
+        too_few = passes < self.passes[0]
+        return np.where(too_few, -np.inf, blended) if too_few.any() else blended
 
     def as_noises_come(self) -> "Table":
         """The same bound if the event holds on only some of the noises that are drawn, and only these are replayed."""
