@@ -132,23 +132,22 @@ def passes_grid(largest: int, *, apart: float = 0.115) -> Floats:
     return np.unique(np.round(np.geomspace(8, largest, 2 + int(np.log(largest / 8) / apart))))
 
 
-def mesh(largest: int) -> tuple[Floats, Floats]:
-    """Probabilities x passes at which bounds are tabulated; between them they are smooth."""
+def fine_mesh(largest: int) -> tuple[Floats, Floats]:
+    """All probabilities x passes of a table, for bounds that take no search."""
     probabilities, passes = np.meshgrid(expit(_PROBABILITIES), passes_grid(largest, apart=TABLE_STEP), indexing="ij")
     return probabilities, passes
 
 
-def sparse_mesh(largest: int) -> tuple[Floats, Floats]:
-    """Fewer of both, for bounds that take a search."""
+def mesh(largest: int) -> tuple[Floats, Floats]:
+    """Probabilities x passes at which bounds are searched, far apart: a table has others between, from splines."""
     probabilities, passes = np.meshgrid(expit(_SEARCHED), passes_grid(largest, apart=2 * TABLE_STEP), indexing="ij")
     return probabilities, passes
 
 
 def table_at_expected_flips(
-    given: Circumstances, largest: int, bound: Callable[[Floats], Floats], expected: Floats
+    given: Circumstances, passes: Floats, bound: Callable[[Floats], Floats], expected: Floats
 ) -> Table:
-    """A table of a bound (a function of the flips, on the sparse mesh) at the expected number, between the two whole numbers around it."""
-    passes = passes_grid(largest, apart=2 * TABLE_STEP)
+    """A table of a bound (a function of the flips, on the mesh) at the expected number, between the two whole numbers around it."""
     # Bounds are defined for whole numbers of flips; the mean of the two neighbours changes smoothly with the expected number.
     low = np.floor(np.minimum(expected, passes))
     share = np.minimum(expected, passes) - low
@@ -157,7 +156,7 @@ def table_at_expected_flips(
     sparse = scaled(at_low, given.noise) * (1 - share) + scaled(at_high, given.noise) * share
     of_passes = min(3, len(passes) - 1)
     spline = RectBivariateSpline(_SEARCHED, np.log(passes), sparse, ky=of_passes)
-    fine = passes_grid(largest, apart=TABLE_STEP)
+    fine = passes_grid(int(passes[-1]), apart=TABLE_STEP)
     return Table(given.noise, fine, np.asarray(spline(_PROBABILITIES, np.log(fine))))
 
 
@@ -179,5 +178,5 @@ def safe_count(seen: Floats | float, selected: float, samples: int) -> Floats:
 @lru_cache(maxsize=32)
 def fresh_votes_table(alpha: float, noise: Noise, largest: int) -> Table:
     """Clopper-Pearson on m fresh votes, the class being given."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     return Table(noise, m[0], scaled(bounds.clopper_pearson_lower(np.floor(p * m), m, alpha), noise))

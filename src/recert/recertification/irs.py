@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recert import bounds
 from recert.noise import Stream
 from recert.planning import RadiusPredictor, Selected
-from recert.planning.tables import Circumstances, Table, sparse_mesh, table_at_expected_flips
+from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
 from recert.recertification.scratch import bound_fresh, count_fresh
 from recert.votes import Votes
@@ -112,7 +112,7 @@ def _transferred(counts: Sequence[Counts], terms: Terms) -> Floats:
 @lru_cache(maxsize=32)
 def _table(given: Circumstances, largest: int, cache_alpha: float, reuse_threshold: float) -> Table:
     """The paper's bound after m replays or fresh draws."""
-    p, m = sparse_mesh(largest)
+    p, m = mesh(largest)
     cached = bounds.clopper_pearson_lower(np.round(p * given.samples), given.samples, cache_alpha)
     fresh = bounds.clopper_pearson_lower(np.round(p * m), m, given.alpha)
     rate = 2 * given.flips * p * (1 - p)
@@ -121,4 +121,4 @@ def _table(given: Circumstances, largest: int, cache_alpha: float, reuse_thresho
         moved = cached - bounds.clopper_pearson_upper(lost, m, given.alpha - cache_alpha)
         return np.asarray(np.where(cached < reuse_threshold, moved, fresh))
 
-    return table_at_expected_flips(given, largest, bound, m * rate)
+    return table_at_expected_flips(given, m[0], bound, m * rate)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recert import bounds
 from recert.planning import RadiusPredictor, Selected
-from recert.planning.tables import Circumstances, Table, sparse_mesh, table_at_expected_flips
+from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Terms
 from recert.recertification.questions import Question, seen_and_unseen_rivals
 from recert.recertification.replays import EventCounts, ReplayMethod
@@ -94,10 +94,10 @@ def _questions(asked: list[_Wanted], passes: int) -> tuple[Question, ...] | None
 @lru_cache(maxsize=64)
 def bound_table(method: Series, given: Circumstances, largest: int) -> Table:
     """The bound after m replays of noises on which f voted for the class."""
-    p, m = sparse_mesh(largest)
+    p, m = mesh(largest)
     votes, none = np.round(p * given.samples), np.zeros_like(m)
 
     def bound(lost: Floats) -> Floats:
         return method.lower_bound(EventCounts(votes, lost, m, none, none), given.samples, given.alpha)
 
-    return table_at_expected_flips(given, largest, bound, method.flips_to_expect * m * given.flips * (1 - p))
+    return table_at_expected_flips(given, m[0], bound, method.flips_to_expect * m * given.flips * (1 - p))
