@@ -33,3 +33,9 @@ def to_numpy(array: pa.Array) -> NDArray[Any]:
     if array.null_count:
         raise ValueError("expected an array without nulls")
     return np.from_dlpack(array)
+
+
+def with_known(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The numbers of an array, and which of them are not null; those that are say nothing."""
+    whole = pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], offset=array.offset)
+    return to_numpy(whole), to_numpy(array.is_valid().cast(pa.uint8())).astype(bool)

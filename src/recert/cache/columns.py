@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recert.cache.arrow import to_numpy
+from recert.cache.arrow import to_numpy, with_known
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.votes import Votes, count_votes, nobody
 
@@ -75,7 +75,7 @@ def _votes(
     if not values.null_count:
         flat = to_numpy(values)
         return [flat[first:end] for first, end in pairwise(edges)], [None] * len(starts)
-    flat, drawn = to_numpy(values.fill_null(0)), to_numpy(values.is_valid().cast(pa.uint8())).view(np.bool_)
+    flat, drawn = with_known(values)
     votes, known = list[Votes](), list[NDArray[np.int64] | None]()
     for i, (first, end) in enumerate(pairwise(edges)):
         here = drawn[first:end]
