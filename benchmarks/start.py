@@ -9,6 +9,7 @@ what the first has kept. Times are wall clock since before Python was started; `
 """
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -153,15 +154,9 @@ class Clock:
 def child(options: argparse.Namespace) -> dict[str, float]:
     """One process: imports, then reading, then the verb. What is watched lies inside of other steps."""
     clock = Clock()
-    import numpy  # noqa: F401, ICN001
-
-    clock.step("import numpy")
-    import pyarrow.parquet
-
-    clock.step("import pyarrow")
-    import scipy.special
-
-    clock.step("import scipy")
+    for name in ("numpy", "pyarrow.parquet", "scipy.special"):
+        importlib.import_module(name)
+        clock.step(f"import {name.partition('.')[0]}")
     import numba.core.base
     import numba.core.caching
 
