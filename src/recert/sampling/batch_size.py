@@ -49,6 +49,7 @@ def fastest_batch_size(network: Network, shape: tuple[int, ...], usual: int) -> 
 
 def _climb(network: Network, shape: tuple[int, ...], best: int, rate: float, sizes: list[int]) -> int:
     """The last of the sizes up to which each makes samples cheaper."""
+    worth = WORTH_DOUBLING[_kind(network.device)]
     for size in sizes:
         try:
             now = _samples_per_second(network, shape, size)
@@ -57,8 +58,10 @@ def _climb(network: Network, shape: tuple[int, ...], best: int, rate: float, siz
             if out_of_memory(error):
                 break
             raise
-        if now < rate * WORTH_DOUBLING[_kind(network.device)]:
+        if now < rate * worth:
             break
+        if network.device.type == "cpu" and now < _samples_per_second(network, shape, best) * worth:
+            break  # what was slow before was something else that ran on the machine
         best, rate = size, now
     return best
 
