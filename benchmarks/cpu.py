@@ -1,10 +1,10 @@
 """CPU microseconds per pass: ours, the loop of locuslab/smoothing and ART (if installed), each at several batch sizes.
 
-    python benchmarks/cpu.py [--networks cifar-resnet20] [--compile] [--json cpu.json]
+    python benchmarks/cpu.py [--networks cifar-resnet20] [--threads 1] [--compile] [--json cpu.json]
 
-Arms and batch sizes take turns, round after round, in one process with torch's usual number of threads and random weights. `CPU` is
-what all threads of the process used (user and system), `wall` the clock's time; of each the median of the rounds.
-Whoever shares the machine disturbs the clock more than the CPU time. The best batch size of an arm is compared with the best of others.
+Arms and batch sizes take turns, round after round, in one process with random weights. `CPU` is what all threads of the process used
+(user and system), `wall` the clock's time; of each the median of the rounds. On a machine that others use, use one thread: threads
+of torch that wait for each other count as working, for as long as another process keeps one of them from its core. The best batch size of an arm is compared with the best of others.
 
 `loop` is the public code's loop: one image, contiguous float32, `randn_like`, a copy back and a count in Python per batch. `ART` is
 `certify` of its PyTorchRandomizedSmoothing (numpy's noise). `torch` is ours as it runs without any choice; `onnxruntime`, `compiled`
@@ -94,7 +94,9 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=2_000, help="per arm and round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", default=None)
+    parser.add_argument("--threads", type=int, default=None, help="torch's usual number unless given")
     options = parser.parse_args()
+    torch.set_num_threads(options.threads or torch.get_num_threads())
     results = {}
     for name in options.networks.split(","):
         arms = arms_of(name, options)

@@ -339,7 +339,7 @@ class Timed(nn.Module):
         (lambda rows: 2.0, 32),  # as usual where it makes no difference
         (lambda rows: 2.0 if rows < 128 else 1.0, 32),  # never tried: 64 is no better
         (lambda rows: 64 / rows, 512),
-        (lambda rows: 1.0 if rows <= 8 else rows / 8, 8),
+        (lambda rows: rows / 16, 16),  # and no smaller: a batch has costs beside the network's
         (lambda rows: 0.1 if rows <= 32 else 0.05, 32),  # a batch of 32 takes 3 ms: too fast to bother
     ],
 )

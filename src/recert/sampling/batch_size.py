@@ -11,6 +11,7 @@ from recert.sampling.network import Network
 
 ELEMENTS_PER_BATCH = {"cpu": 2**17, "cuda": 2**21}
 """Where the search begins. On a CPU larger batches leave its caches, and their memory is given back and taken anew at every layer."""
+FEWEST_ELEMENTS = {"cpu": 2**16, "cuda": 2**21}
 MOST_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 LARGEST_BATCH = {"cpu": 4_096, "cuda": 16_384}
 WORTH_DOUBLING = {"cpu": 1.1, "cuda": 1.02}
@@ -31,7 +32,7 @@ def usual_batch_size(elements: int, device: torch.device) -> int:
 def fastest_batch_size(network: Network, shape: tuple[int, ...], usual: int) -> int:
     """Double the batch as long as that makes samples cheaper and memory suffices. The network is timed uncompiled.
 
-    On a CPU also halve it if doubling does not help; on a device it begins with the smallest that keeps it busy.
+    On a CPU also halve it if doubling does not help; on a device the search begins with the smallest.
     """
     kind = _kind(network.device)
     largest = max(usual, min(_power_of_two(MOST_ELEMENTS[kind] / math.prod(shape)), LARGEST_BATCH[kind]))
@@ -40,8 +41,9 @@ def fastest_batch_size(network: Network, shape: tuple[int, ...], usual: int) -> 
         return usual
     doublings = [usual * 2**k for k in range(1, (largest // usual).bit_length())]
     best = _climb(network, shape, usual, rate, doublings)
-    if best == usual and kind == "cpu":
-        best = _climb(network, shape, usual, rate, [usual // 2**k for k in range(1, usual.bit_length())])
+    if best == usual:
+        fewest = _power_of_two(FEWEST_ELEMENTS[kind] / math.prod(shape))
+        best = _climb(network, shape, usual, rate, [usual // 2**k for k in range(1, (usual // fewest).bit_length())])
     if kind == "cuda":
         torch.cuda.empty_cache()
     return best
