@@ -167,6 +167,18 @@ class ExecutionOptions:
         """Where the command itself loads the network. Other engines move it to their own devices."""
         return self.device if self.engine == "local" else "cpu"
 
+    def of_a_shard(self, elements: int, store: str) -> "ExecutionOptions":
+        """On a CPU with the batch size that all shards take: what each finds by timing may differ, and such stores do not merge."""
+        import torch
+
+        from recert.cache import Cache
+        from recert.sampling.batch_size import usual_batch_size
+
+        device = torch.device(self.device)
+        if self.batch_size is not None or device.type == "cuda" or Cache.manifest_at(store) is not None:
+            return self
+        return replace(self, batch_size=usual_batch_size(elements, device))
+
     def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
         """The value that all verbs take."""
         from recert.engines import Execution
