@@ -7,7 +7,7 @@ the group options of the command.
 import copy
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -178,6 +178,18 @@ class ExecutionOptions:
     def local_device(self) -> str:
         """Where the command itself loads the network. Other engines move it to their own devices."""
         return self.device if self.engine == "local" else "cpu"
+
+    def of_a_shard(self, elements: int, store: str) -> "ExecutionOptions":
+        """On a CPU with the batch size that all shards take: what each finds by timing may differ, and such stores do not merge."""
+        import torch
+
+        from recert.cache import Cache
+        from recert.sampling.batch_size import usual_batch_size
+
+        device = torch.device(self.device)
+        if self.batch_size is not None or device.type == "cuda" or Cache.manifest_at(store) is not None:
+            return self
+        return replace(self, batch_size=usual_batch_size(elements, device))
 
     def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
         """The value that all verbs take."""
