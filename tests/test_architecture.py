@@ -134,7 +134,7 @@ def called(file: Path) -> Iterator[tuple[str, int]]:
                 yield function.attr, node.lineno
 
 
-FILES_OF_A_CACHE = ("_manifest", "_look-", "part-")
+FILES_OF_A_CACHE = ("_manifest", "_look-", "_batches", "part-")
 """How the names of all files of a cache begin."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
+from recert.cache.batches import Batches
 from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
@@ -272,6 +273,11 @@ class Cache:
             noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
             model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims,
         )  # fmt: skip
+
+    @property
+    def batches(self) -> Batches:
+        """Which batch sizes were found fastest, on which machines."""
+        return Batches(self._directory, self.manifest.numerics)
 
     @property
     def looks(self) -> Looks:

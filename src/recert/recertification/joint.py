@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 
 from recert import bounds
 from recert.planning import RadiusPredictor
-from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, mesh, safe_count, scaled
+from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, safe_count, scaled
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
@@ -77,7 +77,7 @@ def _safe_counts(selected: int, samples: int) -> Floats:
 @lru_cache(maxsize=32)
 def split_table(given: Circumstances, largest: int, selected: int) -> SplitTable:
     """About the joint bound after m replays, each split tried, given how many selection votes there are."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     most = safe_count((1 - p) * selected, selected, given.samples)
     tried = np.stack([_statistic(given, p, m, np.minimum(share * m, most)) for share in OTHER_SHARES])
     table = Table(given.noise, m[0], scaled(tried.max(axis=0), given.noise))
@@ -87,7 +87,7 @@ def split_table(given: Circumstances, largest: int, selected: int) -> SplitTable
 @lru_cache(maxsize=32)
 def unsplit_table(given: Circumstances, largest: int, selected: int) -> Table:
     """About the joint bound after m replays as they come."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     other = np.minimum((1 - p) * m, safe_count((1 - p) * selected, selected, given.samples))
     return Table(given.noise, m[0], scaled(_statistic(given, p, m, other), given.noise))
 

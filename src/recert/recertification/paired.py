@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from recert import bounds
 from recert.planning import RadiusPredictor
-from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, mesh, scaled
+from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, scaled
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
@@ -61,7 +61,7 @@ def _replays_of_others(chosen: SelectedInputs, passes: Ints, terms: Terms) -> In
 @lru_cache(maxsize=32)
 def split_table(given: Circumstances, largest: int) -> SplitTable:
     """The paired bound after m replays, each split tried."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     tried = np.stack([scaled(_expected(given, p, m, np.round(share * m)), given.noise) for share in OTHER_SHARES])
     return SplitTable(Table(given.noise, m[0], tried.max(axis=0)), OTHER_SHARES[tried.argmax(axis=0)])
 
@@ -69,7 +69,7 @@ def split_table(given: Circumstances, largest: int) -> SplitTable:
 @lru_cache(maxsize=32)
 def unsplit_table(given: Circumstances, largest: int) -> Table:
     """The paired bound after m replays as they come."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     return Table(given.noise, m[0], scaled(_expected(given, p, m, np.round((1 - p) * m)), given.noise))
 
 

@@ -50,15 +50,8 @@ class Series(ReplayMethod):
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         table = bound_table(self, terms.circumstances, largest)
-        if terms.sides == 1:
-            return table.radius(1)
-
-        def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-            # Of m noises, the class has p m and a rival is not voted for on (1 - q) m.
-            top = table.on_scale(p, m * p)
-            return terms.noise.planned_radius(top, np.maximum(table.on_scale(1 - q, m * (1 - q)), top))
-
-        return predicted
+        # With rivals, noises are replayed as they come: of m of them, the class has p m, and (1 - q) m are not for a rival.
+        return table.radius(1) if terms.sides == 1 else table.as_noises_come().radius(2)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Sampler:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
-        self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
+        self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
         self.classes = self._network.classes
         self._name = identity
         self.identity = identify(model, identity)

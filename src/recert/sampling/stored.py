@@ -46,6 +46,7 @@ class StoredVotes:
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
         self.streams = frozenset(raw)
+        self.existing = {stream: votes.shape[1] for stream, votes in raw.items()}
         self.noise: Noise | None = None  # whatever made the votes
         self.seed: int | None = None
         self.numerics = Numerics.from_text({"source": "stored votes"})

@@ -1,6 +1,6 @@
 """What is to be drawn, what comes back, and how work of many inputs is packed into full batches."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream
+from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
 
@@ -47,7 +48,11 @@ ProgressCallback = Callable[[Progress], None]
 
 @runtime_checkable
 class VoteSource(Protocol):
-    """Where votes come from: a model under noise, or votes that exist already."""
+    """Where votes come from: a model under noise, or votes that exist already.
+
+    A source that can give only so many votes of a stream may say so in `existing`, a mapping from streams to numbers: no plan
+    then asks for more.
+    """
 
     classes: int
     identity: ModelIdentity
@@ -73,6 +78,12 @@ class VoteSource(Protocol):
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Votes of all works, in order, as chunks that may split a work."""
         ...
+
+
+def most_samples(source: VoteSource, stream: Stream) -> int:
+    """How many votes of a stream it can give of an input: any number, unless its votes exist already and it says so."""
+    limits: Mapping[Stream, int] = getattr(source, "existing", {})
+    return limits.get(stream, LARGEST_SAMPLE)
 
 
 @dataclass(frozen=True)
