@@ -100,7 +100,7 @@ def loop(model: nn.Module, image: torch.Tensor, batch_size: int, classes: int) -
     return run
 
 
-def art(model: nn.Module, image: np.ndarray, classes: int, device: str) -> Callable[[int], int]:
+def art(model: nn.Module, image: np.ndarray, classes: int, device: str, batch_size: int = 256) -> Callable[[int], int]:
     from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing
 
     smoothed = PyTorchRandomizedSmoothing(
@@ -109,7 +109,7 @@ def art(model: nn.Module, image: np.ndarray, classes: int, device: str) -> Calla
     )  # fmt: skip
 
     def run(samples: int) -> int:
-        smoothed.certify(image, n=max(samples, 100), batch_size=256)
+        smoothed.certify(image, n=max(samples, 100), batch_size=batch_size)
         return max(samples, 100) + 100
 
     return run

@@ -61,7 +61,7 @@ ALLOWED = {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "votes",
+        "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "recertification", "sampling"},
@@ -134,7 +134,7 @@ def called(file: Path) -> Iterator[tuple[str, int]]:
                 yield function.attr, node.lineno
 
 
-FILES_OF_A_CACHE = ("_manifest", "_look-", "part-")
+FILES_OF_A_CACHE = ("_manifest", "_look-", "_batches", "part-")
 """How the names of all files of a cache begin."""
 
 

@@ -111,11 +111,19 @@ def test_recertify_writes_a_row_per_input(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_budget_beyond_half_of_the_cache_is_not_cut_in_silence(store: Path) -> None:
-    call = ["recertify", *SMALL, "--store", str(store), "-a", "prune:0.1"]
-    assert "with 400 cached votes auto gives no input more than 200" in " ".join(
+    call = ["recertify", *SMALL, "--store", str(store), "-a", "prune:0.1", "--method", "series"]
+    assert "with 400 cached votes series gives no input more than 200" in " ".join(
         recert(*call, "--samples", "300").stderr.split()
     )
     assert "cached votes" not in recert(*call, "--samples", "200").stderr
+
+
+def test_auto_goes_beyond_half_of_the_cache_and_says_when_that_saves_hardly_any_passes(store: Path) -> None:
+    call = ["recertify", *SMALL, "--store", str(store), "-a", "prune:0.1", "-f", "json"]
+    with pytest.warns(UserWarning, match="fresh votes alone .* certifying anew .* may be as fast"):
+        run = recert(*call, "--samples", "6000")
+    assert json.loads(run.stdout)[0]["passes per input"] > 200
+    assert "gives no input more" not in run.stderr
 
 
 def test_compare_shows_speedups_over_both_baselines(store: Path) -> None:

@@ -1,6 +1,8 @@
 """The plan: optimal on small cases by brute force, deterministic, within its budget, blind to what it must not see."""
 
 import itertools
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from scipy.stats import beta, norm
 
 import recert
 from recert import Gaussian, StoredVotes, bounds
-from recert.planning import Beliefs, Objective, Selection, allocate, parse_plan, plan_budget
+from recert.planning import Beliefs, Objective, Selection, allocate, equal_passes, parse_plan, plan_budget
 from recert.planning.tables import Circumstances
 from recert.recertification import run
+from recert.recertification.auto import Auto
 from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
 from recert.recertification.method import Bounds, Method, Option, Terms
@@ -146,8 +149,88 @@ def test_beliefs_do_not_depend_on_neighbours() -> None:
     counts = np.array([[90, 5, 5], [60, 40, 0], [100, 0, 0]])
     together = Beliefs.from_votes(Selection(SelectionCounts(counts)))
     alone = Beliefs.from_votes(Selection(SelectionCounts(counts[1:2])))
-    assert together.top[1].tolist() == alone.top[0].tolist()
+    assert together.top[together.of_inputs[1]].tolist() == alone.top[0].tolist()
     assert ((together.top + together.runner_up) <= 1).all()
+
+
+def test_beliefs_are_the_posterior_of_class_and_runner_up() -> None:
+    """Twelve draws have about the mean and spread of the Dirichlet distribution, whose margins are beta distributions."""
+    counts = np.array([[450, 30, 20], [300, 150, 50], [90, 10, 0]])
+    beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+    for row, (top, rival, rest) in enumerate(counts):
+        mine = beliefs.of_inputs[row]
+        for draws, a in ((beliefs.top[mine], top), (beliefs.runner_up[mine], rival)):
+            margin = beta(a + 0.5, top + rival + rest - a + 1.0)
+            assert draws.mean() == pytest.approx(margin.mean(), abs=margin.std() / 5)
+            assert draws.std() == pytest.approx(margin.std(), rel=0.35)
+
+
+def test_inputs_of_equal_counts_are_one_kind_and_get_the_same_until_the_budget_ends() -> None:
+    """What is left at the end is spent on the first of them, as for single inputs: by the same rule, kind by kind."""
+    counts = np.array([[90, 5, 5], [80, 15, 5], [90, 5, 5], [80, 5, 15], [90, 4, 6], [90, 5, 5]])
+    beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+    assert len(beliefs.top) == 3
+    kinds = beliefs.of_inputs
+    assert kinds[0] == kinds[2] == kinds[5]  # whose class and runner-up have as many votes
+    assert kinds[1] == kinds[3]
+    assert len(beliefs.of(np.array([2, 5, 3])).top) == 2
+    rng = np.random.default_rng(0)
+    values = np.concatenate([np.zeros((3, 1)), np.cumsum(np.sort(rng.random((3, 8)))[:, ::-1], axis=1)], axis=1)
+    costs = np.append(0.0, np.geomspace(8, 500, 8).round())
+    for budget in range(0, 3_200, 37):
+        together, alone = allocate(values, costs, budget, kinds), allocate(values[kinds], costs, budget)
+        assert costs[together].sum() <= budget
+        assert values[kinds, together].sum() == pytest.approx(values[kinds, alone].sum(), abs=1e-9)
+        for kind in range(3):
+            got = together[kinds == kind]
+            assert len(set(got.tolist())) <= 2
+            assert (np.diff(got) <= 0).all(), "the first have more"
+
+
+def test_each_option_has_its_own_largest_number_of_passes() -> None:
+    """The first promises more, but ends at 100: at small budgets all take it, at large ones the other, with more than 100."""
+    beliefs = Beliefs(np.linspace(0.6, 0.95, 8)[:, None], np.zeros((8, 1)))
+    first = lambda p, _, m: p * np.log(1 + m) / 5  # noqa: E731
+    second = lambda p, _, m: p * np.log(1 + m / 2) / 5  # noqa: E731
+    few = plan_budget(beliefs, [first, second], Objective(), 8 * 60, [100, 5_000])
+    assert (few.option == 0).all()
+    many = plan_budget(beliefs, [first, second], Objective(), 8 * 1_500, [100, 5_000])
+    assert (many.option == 1).all()
+    assert many.passes.min() > 200
+    assert many.passes.sum() <= 8 * 1_500
+    for mean in (60, 100, 150, 300):  # between, both; and nowhere more than an option allows
+        choice = plan_budget(beliefs, [first, second], Objective(), 8 * mean, [100, 5_000])
+        assert choice.passes[choice.option == 0].max(initial=0) <= 100
+
+
+def test_the_worth_of_a_plan_and_the_passes_of_one_option_that_equal_it() -> None:
+    beliefs = Beliefs(np.full((2, 1), 0.9), np.zeros((2, 1)), np.array([0, 1, 1, 0]))
+    double = lambda p, _, m: 2 * np.log(m / 4) + 0 * p  # noqa: E731
+    single = lambda p, _, m: np.log(m / 4) + 0 * p  # noqa: E731
+    choice = plan_budget(beliefs, [double], Objective(), 4 * 64, 1_000)
+    assert choice.worth == pytest.approx(4 * 2 * np.log(16), rel=0.02)  # all get about 64
+    assert equal_passes(beliefs, single, Objective(), 8 * np.log(16), 5_000) == pytest.approx(4 * 16**2, rel=0.02)
+    assert equal_passes(beliefs, single, Objective(), 8 * np.log(16), 500) == np.inf
+
+
+def test_many_inputs_are_planned_in_little_time_and_memory() -> None:
+    """20,000 inputs with 500 votes: seconds were minutes, and gigabytes, when every input had predictions of its own."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([0.3] * 10, 20_000)
+    counts = rng.multinomial(500, shares)
+    predictors = [
+        option.method.expected_radius(Terms(10_000, 500, 10, NOISE, 0.002, 0.001, option.sides, 0.01), 5_000)
+        for option in Auto().options("two-sided")
+    ]
+    tracemalloc.start()
+    started = time.process_time()
+    beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
+    choice = plan_budget(beliefs, predictors, Objective(), 20_000 * 300, 5_000)
+    took, memory = time.process_time() - started, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert choice.passes.sum() == pytest.approx(20_000 * 300, rel=0.01)
+    assert took < 2
+    assert memory < 250e6
 
 
 def test_plans() -> None:
@@ -353,6 +436,30 @@ def test_no_inputs_votes_that_claim_enter_its_numbers_of_replays(
         assert len(set(map(frozenset, compared))) > 2, "numbers that tell inputs apart"
 
 
+def test_no_input_is_planned_by_the_order_that_inputs_come_in() -> None:
+    """Many inputs with equal counts, of which some get more where the budget ends."""
+    rng = np.random.default_rng(5)
+    p = np.repeat([0.7, 0.97], 30)[:, None]
+    votes = np.where(rng.random((60, 1_030)) < p, 1, 0)
+    votes[:, :30] = np.arange(30) < (30 * p).round()  # the same selection votes, which are otherwise few
+    changed = np.where(rng.random(votes.shape) < 0.02, 0, votes)
+
+    def passes(rows: np.ndarray, digests: np.ndarray) -> dict[int, int]:
+        def make(v: np.ndarray) -> StoredVotes:
+            source = StoredVotes(v[rows, 30:], selection=v[rows, :30], fresh=v[rows, 30:], classes=2)
+            source.digests = [f"{digest:064x}" for digest in digests[rows]]
+            return source
+
+        cache = recert.certify(make(votes), None, noise=Gaussian(0.5), samples=1_000, selection_samples=30)
+        result = recert.recertify(make(changed), None, cache, samples=97)
+        return dict(zip(digests[rows].tolist(), result.forward_passes.tolist(), strict=True))
+
+    digests = rng.permutation(60)
+    found = passes(np.arange(60), digests)
+    assert len(set(found.values())) > 2
+    assert passes(rng.permutation(60), digests) == found
+
+
 def test_an_input_that_the_plan_leaves_out_says_so() -> None:
     base, changed, _ = votes_of(1)
     cache = recert.certify(base, None, noise=Gaussian(0.5), samples=3_000)
@@ -387,3 +494,73 @@ def test_the_plan_beats_uniform_on_real_votes(real_votes: dict[str, np.ndarray])
     )
     at = [r.certified_accuracy(real["labels"], 0.5) for r in (spread, focused)]
     assert at[1] >= at[0]
+
+
+@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+def test_auto_is_not_below_certifying_anew_at_any_budget_on_real_votes(
+    certificate: str, real_votes: dict[str, np.ndarray]
+) -> None:
+    """A cache of 1,500 votes, budgets from a quarter of them to twice as many; more than replays may have goes to fresh votes."""
+    n = 1_500
+
+    def stored(name: str) -> StoredVotes:
+        v = real_votes[name]
+        return StoredVotes(v[:, 500 : 500 + n], selection=v[:, :500], fresh=v[:, 500 + n :], classes=10)
+
+    cache = recert.certify(stored("fp32"), None, noise=Gaussian(0.5), samples=n, selection_samples=500, alpha=0.001)
+    for name in ("fp16", "prune20"):
+        before = 0.0
+        for samples in (n // 4, n // 2, n, 2 * n):
+            auto, anew = (
+                recert.recertify(stored(name), None, cache, samples=samples, alpha=0.002, method=method, certificate=certificate)
+                for method in ("auto", "scratch-cached")
+            )  # fmt: skip
+            radius = auto.average_certified_radius(auto.prediction)
+            assert radius >= anew.average_certified_radius(anew.prediction) - 0.002
+            assert auto.mean_forward_passes <= 1.02 * samples
+            assert radius >= before - 0.002
+            before = radius
+            replays = auto.method != "scratch-cached"
+            assert (
+                auto.forward_passes[replays].max(initial=0) <= 1.1 * n / 2
+            )  # questions about rivals share most noises
+        assert auto.forward_passes[~replays].max() > n, "fresh votes go beyond the cache"
+
+
+def test_auto_asks_for_no_more_fresh_votes_than_exist(real_votes: dict[str, np.ndarray]) -> None:
+    """They are stored, and nobody can draw others."""
+
+    def stored(name: str) -> StoredVotes:
+        v = real_votes[name]
+        return StoredVotes(v[:, 500:1_500], selection=v[:, :500], fresh=v[:, 1_500:3_500], classes=10)
+
+    cache = recert.certify(stored("fp32"), None, noise=Gaussian(0.5), samples=1_000, selection_samples=500)
+    for source in (stored("fp16"), recert.CachingSource(stored("fp16"))):
+        result = recert.recertify(source, None, cache, samples=1_800)
+        assert result.forward_passes.max() == 2_000
+    with pytest.raises(ValueError, match="at least 2001 stored fresh votes"):
+        recert.recertify(stored("fp16"), None, cache, samples=2_001, plan="uniform")
+
+
+def test_equal_shares_beyond_half_of_the_cache_are_fresh_votes(real_votes: dict[str, np.ndarray]) -> None:
+    def stored(name: str) -> StoredVotes:
+        v = real_votes[name]
+        return StoredVotes(v[:, 500:1_500], selection=v[:, :500], fresh=v[:, 1_500:], classes=10)
+
+    cache = recert.certify(stored("fp32"), None, noise=Gaussian(0.5), samples=1_000, selection_samples=500)
+    below, above = (recert.recertify(stored("fp16"), None, cache, samples=m, plan="uniform") for m in (500, 501))
+    assert set(below.method[below.forward_passes > 0]) - {"scratch-cached"}
+    assert set(above.method[above.forward_passes > 0]) == {"scratch-cached"}
+
+
+@pytest.mark.filterwarnings("error")
+def test_where_hardly_any_pass_is_saved_a_warning_says_so(real_votes: dict[str, np.ndarray]) -> None:
+    def stored(name: str) -> StoredVotes:
+        v = real_votes[name]
+        return StoredVotes(v[:, 500:1_500], selection=v[:, :500], fresh=v[:, 1_500:4_500], classes=10)
+
+    cache = recert.certify(stored("fp32"), None, noise=Gaussian(0.5), samples=1_000, selection_samples=500)
+    recert.recertify(stored("fp16"), None, cache, samples=200)
+    recert.recertify(stored("fp16"), None, cache, samples=2_800, method="scratch-cached")
+    with pytest.warns(UserWarning, match="certifying anew .* may be as fast"):
+        recert.recertify(stored("fp16"), None, cache, samples=2_800)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -17,6 +18,7 @@ from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
 from recert.sampling import Sampler, Work, collect
+from recert.sampling.probe import PROBE_BATCHES
 from recert.votes import nobody, vote_dtype
 
 NOISE = Gaussian(0.7)
@@ -315,3 +317,57 @@ def test_memory_that_runs_out_again_while_a_smaller_lane_is_made(monkeypatch: py
     votes = [drawn.votes for drawn in collect(sampler, estimation(5, 37), "test")]
     assert np.array_equal(votes, draw(model, inputs(), estimation(5, 37), batch_size=32))
     assert sampler.batch_size == 8
+
+
+class Timed(nn.Module):
+    """Two logits; a pass takes so many milliseconds a row, and says how many rows it saw."""
+
+    def __init__(self, milliseconds: Callable[[int], float]) -> None:
+        super().__init__()
+        self.milliseconds = milliseconds
+        self.rows: list[int] = []
+
+    def forward(self, batch: Tensor) -> Tensor:
+        self.rows.append(len(batch))
+        time.sleep(len(batch) * self.milliseconds(len(batch)) / 1_000)
+        return batch.flatten(1)[:, :2]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "fastest"),
+    [
+        (lambda rows: 2.0, 32),  # as usual where it makes no difference
+        (lambda rows: 2.0 if rows < 128 else 1.0, 32),  # never tried: 64 is no better
+        (lambda rows: 64 / rows, 512),
+        (lambda rows: rows / 16, 16),  # and no smaller: a batch has costs beside the network's
+        (lambda rows: 0.1 if rows <= 32 else 0.05, 32),  # a batch of 32 takes 3 ms: too fast to bother
+    ],
+)
+def test_the_batch_size_on_a_cpu_is_found_by_timing(milliseconds: Callable[[int], float], fastest: int) -> None:
+    model = Timed(milliseconds).eval()
+    sampler = Sampler(model, inputs(2, 3, 32, 32), noise=NOISE, seed=3)
+    assert sampler.batch_size == fastest
+    assert sampler.numerics.batch_size == fastest
+    asked = Timed(milliseconds).eval()
+    assert Sampler(asked, inputs(2, 3, 32, 32), noise=NOISE, seed=3, batch_size=16).batch_size == 16
+    assert set(asked.rows) == {16}  # a size that is given is not searched for
+
+
+def test_a_function_is_not_called_to_time_it() -> None:
+    """It may ask a service that counts the calls."""
+    rows = []
+
+    def model(batch: Tensor) -> Tensor:
+        rows.append(len(batch))
+        return batch.flatten(1)[:, :2]
+
+    Sampler(model, inputs(2, 3, 32, 32), noise=NOISE, seed=3)
+    assert rows == [32] * PROBE_BATCHES
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_a_network_of_convolutions_takes_batches_of_any_size(batch_size: int) -> None:
+    """The probe keeps the memory format: in another one the last bits differ, and the network would be refused."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3), nn.Conv2d(64, 64, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    draw(model, inputs(2, 3, 112, 112), estimation(2, 2), batch_size=batch_size)

@@ -55,11 +55,13 @@ class CachingSource:
             self.classes, self.identity, self.digests = source.classes, source.identity, source.digests
             self.input_shape, self.noise, self.seed = source.input_shape, source.noise, source.seed
             self.streams = source.streams
+            self.existing = dict(getattr(source, "existing", {}))  # how many votes there are, if no others can be drawn
         elif self._cache is not None:
             m = self._cache.manifest
             self.classes, self.identity, self.digests = m.classes, m.model, list(m.inputs)
             self.input_shape, self.noise, self.seed = m.input_shape, m.noise, m.seed
             self.streams = STORED
+            self.existing = {}
         else:
             raise ValueError("expected a source of votes, a store of them, or both, got none")
         if store is not None:

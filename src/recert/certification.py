@@ -69,7 +69,8 @@ def certify(
     check_settings(samples, selection_samples, alpha, certificate)
     with open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
-        execution=chosen.with_batch_size(before.batch_size if before else None),
+        execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
+        passes=samples + selection_samples,
     ) as source:  # fmt: skip
         if store is not None and (why := source.identity.nameless) is not None:
             raise ValueError(
@@ -133,7 +134,15 @@ def predict(
     """
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with open_votes(model, inputs, noise=noise, seed=seed, classes=classes, execution=chosen) as source:
+    with open_votes(
+        model,
+        inputs,
+        noise=noise,
+        seed=seed,
+        classes=classes,
+        execution=chosen,
+        passes=samples,
+    ) as source:
         works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
         drawn = collect(source, works, "predicting", chosen.progress)
         check_unchanged(source)

@@ -105,9 +105,11 @@ def compare(
     offered = {name: method.certificates for name, method in ours_by_name.items()}
     kinds = {name: wanted if wanted in kinds else kinds[0] for name, kinds in offered.items()}
     pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
-    keeping, execution = Keeping(cache, keep), chosen.with_batch_size(m.batch_size)
+    keeping = Keeping(cache, keep)
     with (
-        open_votes(model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=execution) as votes,
+        open_votes(
+            model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen, batches=cache.batches
+        ) as votes,
         keeping.caching(votes) as source,
     ):
         sweep = _Sweep(source, cache, labels, alpha, chosen.progress)

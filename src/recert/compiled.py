@@ -1,6 +1,7 @@
 """Functions compiled by numba and stored on disk, for as long as no file of their package changes."""
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,12 @@ def compiled(function: Function) -> Function:
     other files too: after a correction in one of these a bound would keep its old value. So the code is stored under a stamp of
     all files in the folder; numba adds its own version.
     """
-    dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
+    try:
+        dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
+    # Kept beside the source, else in the user's cache folder, or where NUMBA_CACHE_DIR says. Nothing there may be written.
+    except RuntimeError:
+        warn_once()
+        return cast(Function, numba.njit(nogil=True)(function))
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         file._source_stamp = folder_stamp(Path(function.__code__.co_filename).parent)
@@ -27,6 +33,15 @@ def compiled(function: Function) -> Function:
     elif hasattr(dispatcher, "py_func"):
         dispatcher = numba.njit(nogil=True)(function)
     return cast(Function, dispatcher)
+
+
+@lru_cache
+def warn_once() -> None:
+    warnings.warn(
+        "machine code can be kept nowhere, so that every process compiles for some 10 seconds; set NUMBA_CACHE_DIR to a folder that "
+        "can be written",
+        stacklevel=3,
+    )
 
 
 @lru_cache

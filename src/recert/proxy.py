@@ -75,7 +75,7 @@ def certify_by_proxy(
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     images = checked_inputs(inputs)
     members = family_members(family, images)
-    prepared = chosen.prepared(model, images)
+    prepared = chosen.prepared(model, images, samples)
     Network(prepared, chosen.device)  # so that a model that cannot be certified is refused before the proxy has drawn
     made_of = model if chosen.runtime == "onnxruntime" else prepared
     stand_in, name = proxy_of(made_of, proxy, images, noise, seed)

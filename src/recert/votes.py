@@ -1,6 +1,5 @@
 """A vote: a class as a small unsigned integer, or nobody, the largest value of its type."""
 
-from collections.abc import Sequence
 from typing import Any, NewType
 
 import numpy as np
@@ -36,28 +35,3 @@ def count_votes(votes: Votes, classes: int) -> NDArray[np.int64]:
     [1, 2, 0]
     """
     return np.bincount(votes[votes < classes], minlength=classes).astype(np.int64)
-
-
-def first_places(event: NDArray[np.bool_], count: int, looked: int) -> NDArray[np.int64]:
-    """The first `count` places where the event holds, or all if there are fewer. `looked`: how far it pays to look at first.
-
-    >>> first_places(np.array([True, False, True, True]), 2, looked=1).tolist()
-    [0, 2]
-    """
-    while True:
-        places = np.flatnonzero(event[:looked])
-        if len(places) >= count or looked >= len(event):
-            return places[:count].copy()  # a view would keep all of them alive
-        looked = 4 * max(looked, 1)
-
-
-def merged(parts: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.int64]:
-    """All places that occur in any part, in order; each part is in order.
-
-    >>> merged([np.array([0, 3]), np.array([1, 3])]).tolist()
-    [0, 1, 3]
-    """
-    marked = np.zeros(max(int(part[-1]) + 1 if len(part) else 0 for part in parts), dtype=bool)
-    for part in parts:
-        marked[part] = True
-    return np.flatnonzero(marked)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import recert
 from recert import Cache, Gaussian, StoredVotes
@@ -87,3 +88,38 @@ def test_parts_that_were_read_stay_in_memory_by_their_votes(tmp_path: Path, monk
     for i in (0, 50) * 4:  # two parts stay whatever their size: an input may be in two
         opened.votes(digests[i])
     assert len(reads) <= 2
+
+
+def test_votes_of_many_inputs_are_read_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three parts, asked for in turn: each is read once although none but the last two stay in memory."""
+    votes = drawn(120, 400, 10, 0.7)
+    monkeypatch.setattr("recert.cache.writer.VALUES_PER_PART", 40 * 500 + 79 * 10)
+    digests = stored(tmp_path, votes, 10).digests
+    monkeypatch.setattr(table, "VOTES_KEPT", 0)
+    opened = Cache.open(tmp_path)
+    assert len(opened.part_names()) == 3
+    reads: list[str] = []
+    read = Directory.read
+    monkeypatch.setattr(Directory, "read", lambda self, name, *rest: reads.append(name) or read(self, name, *rest))
+    asked = [110, 0, 50, 1, 111, 51]
+    found = dict(opened.each_votes([digests[i] for i in asked]))
+    assert [found[i].tolist() for i in range(6)] == [votes[Stream.ESTIMATION][i].tolist() for i in asked]
+    assert len(reads) == 3
+
+
+@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+def test_which_inputs_are_certified_is_known_without_certificates(tmp_path: Path, certificate: str) -> None:
+    """As Clopper-Pearson says (scipy): the class has more than half of the votes, or more than its largest rival."""
+    votes = drawn(200, 100, 5, 0.5)
+    cache = stored(tmp_path, votes, 5)
+    counts = np.stack([np.bincount(row, minlength=5) for row in votes[Stream.ESTIMATION]])
+    tops = np.stack([np.bincount(row, minlength=5) for row in votes[Stream.SELECTION]]).argmax(axis=1)
+    mine = counts[np.arange(200), tops]
+    counts[np.arange(200), tops] = 0
+    error = 0.05 / (2 if certificate == "two-sided" else 1)
+    lower = beta.ppf(error, mine, 101 - mine)
+    upper = beta.ppf(1 - error, counts.max(axis=1) + 1, 100 - counts.max(axis=1))
+    expected = (lower > 0.5) | ((lower > upper) & (certificate == "two-sided"))
+    found = cache.certified(alpha=0.05, certificate=certificate)
+    assert found.tolist() == expected.tolist() == cache.certify(alpha=0.05, certificate=certificate).certified.tolist()
+    assert 10 < found.sum() < 190

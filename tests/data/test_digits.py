@@ -46,6 +46,7 @@ def test_split_is_the_one_that_shipped_networks_were_trained_on(sigma):
 
 
 def test_scikit_learn_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    for name in ("sklearn", "sklearn.datasets"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r"recert\[demo\]"):
         load_data("digits")

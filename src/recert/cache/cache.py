@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import limits, parts
+from recert.cache.batches import Batches
 from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
 from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
@@ -19,7 +20,7 @@ from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, r
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
-from recert.certificates import Certificates, Settings, claim_one_sided, claim_two_sided
+from recert.certificates import Certificates, Settings, certified, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
@@ -232,14 +233,9 @@ class Cache:
         certificate = certificate or self.manifest.certificate
         n, noise = self.manifest.samples, self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
-        rows = np.arange(len(self.digests))
-        # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
-        top = selection.argmax(axis=1)
-        top_votes = estimation[rows, top]
+        top, top_votes, rival_votes = _by_class(selection, estimation)
         if certificate == "two-sided":
-            rivals = estimation.copy()
-            rivals[rows, top] = 0
-            claims = claim_two_sided(top, top_votes, rivals.max(axis=1), n, alpha, noise)
+            claims = claim_two_sided(top, top_votes, rival_votes, n, alpha, noise)
         else:
             claims = claim_one_sided(top, top_votes, n, alpha, noise)
         passes = n + self.manifest.selection_samples
@@ -257,6 +253,12 @@ class Cache:
         # An input that is given twice was drawn once: `take` charges its forward passes to the first row only.
         return result.take(_first_of_each(self.digests))
 
+    def certified(self, *, alpha: float, certificate: str) -> NDArray[np.bool_]:
+        """Which inputs `certify` certifies, and nothing else about them."""
+        selection, estimation = (self.counts(stream) for stream in STREAMS)
+        _, top_votes, rival_votes = _by_class(selection, estimation)
+        return certified(top_votes, rival_votes, self.manifest.samples, alpha, certificate=certificate)
+
     @property
     def certificates(self) -> Certificates:
         """Certificates at the alpha that the cache was made with."""
@@ -271,6 +273,11 @@ class Cache:
             noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
             model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims,
         )  # fmt: skip
+
+    @property
+    def batches(self) -> Batches:
+        """Which batch sizes were found fastest, on which machines."""
+        return Batches(self._directory, self.manifest.numerics)
 
     @property
     def looks(self) -> Looks:
@@ -288,6 +295,16 @@ class Cache:
         """All votes of one input, in sample order."""
         self._require_promise()
         return self._table.votes(digest, stream, self.manifest.wanted(stream))
+
+    def each_votes(self, digests: Sequence[str]) -> Iterator[tuple[int, Votes]]:
+        """All estimation votes of many inputs, with their places among these, in the order in which they are stored: every part is
+        read once. To be read only, and not to be kept: they may be a part's own memory."""
+        self._require_promise()
+        n, order = self.manifest.samples, list(range(len(digests)))
+        if self._directory is not None:
+            order.sort(key=lambda i: self._table.parts_with(digests[i], Stream.ESTIMATION))
+        for i in order:
+            yield i, self._table.votes(digests[i], Stream.ESTIMATION, n, copy=False)
 
     def stored_rows(self, digest: str, stream: Stream) -> list[parts.Row]:
         """All rows of one input, with their votes, whether it has all of them or not."""
@@ -367,6 +384,17 @@ class Cache:
                 f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
             )
         self._changed |= changed
+
+
+def _by_class(
+    selection: NDArray[np.int64], estimation: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The class of each input, its votes, and those of the largest rival."""
+    # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
+    rows, top = np.arange(len(selection)), selection.argmax(axis=1)
+    rivals = estimation.copy()
+    rivals[rows, top] = 0
+    return top, estimation[rows, top], rivals.max(axis=1)
 
 
 def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:

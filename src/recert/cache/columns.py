@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from recert.cache.arrow import to_numpy, with_known
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.votes import Votes, count_votes, nobody
 
@@ -37,14 +38,14 @@ def checked(table: pa.Table, classes: int) -> Columns:
     counts = columns["counts"].flatten()
     if counts.null_count:
         _refuse(np.asarray(counts.is_null()).reshape(-1, classes).any(axis=1), "row {i} has no value in its counts")
-    starts, lengths, seconds = (columns[name].to_numpy() for name in ("start", "length", "seconds"))
-    offsets = columns["votes"].offsets.to_numpy()
+    starts, lengths, seconds = (to_numpy(columns[name]) for name in ("start", "length", "seconds"))
+    offsets = to_numpy(columns["votes"].offsets)
     _check_ranges(starts, lengths, np.diff(offsets))
     _refuse(~((seconds >= 0) & (seconds < np.inf)), "row {i} took {value} seconds", value=seconds)
     votes, known = _votes(columns["votes"].values, offsets, starts)
     held = Columns(
         _digests(columns["input"]), columns["stream"].to_pylist(), starts.tolist(), lengths.tolist(),
-        counts.to_numpy().reshape(-1, classes), seconds.tolist(), votes, known,
+        to_numpy(counts).reshape(-1, classes), seconds.tolist(), votes, known,
     )  # fmt: skip
     _check_votes(held, classes)
     return held
@@ -72,9 +73,9 @@ def _votes(
 ) -> tuple[list[Votes], list[NDArray[np.int64] | None]]:
     edges = offsets.tolist()
     if not values.null_count:
-        flat = values.to_numpy()
+        flat = to_numpy(values)
         return [flat[first:end] for first, end in pairwise(edges)], [None] * len(starts)
-    flat, drawn = values.fill_null(0).to_numpy(), np.asarray(values.is_valid())
+    flat, drawn = with_known(values)
     votes, known = list[Votes](), list[NDArray[np.int64] | None]()
     for i, (first, end) in enumerate(pairwise(edges)):
         here = drawn[first:end]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from recert.cache import columns, limits, pages
+from recert.cache import arrow, columns, limits, pages
 from recert.cache.manifest import escaped
 from recert.cache.samples import Samples, places
 from recert.errors import CorruptCache
@@ -90,17 +90,19 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
 
     Long rows without gaps have a row group each: a reader fetches only what it needs.
     """
-    values = {
-        "input": [bytes.fromhex(row.digest) for row in rows],
-        "stream": [row.stream.name.lower() for row in rows],
-        "start": [row.start for row in rows],
-        "length": [row.length for row in rows],
-        "counts": [row.counts for row in rows],
-        "seconds": [row.seconds for row in rows],
-        "votes": _vote_lists(rows, classes),
-    }
+    wanted = schema(classes)
+    counts = arrow.numbers([count for row in rows for count in row.counts], pa.int64())
+    values = [
+        arrow.digests([bytes.fromhex(row.digest) for row in rows], wanted.field("input").type),
+        arrow.texts([row.stream.name.lower() for row in rows]),
+        arrow.numbers([row.start for row in rows], pa.int64()),
+        arrow.numbers([row.length for row in rows], pa.int64()),
+        pa.FixedSizeListArray.from_arrays(counts, type=wanted.field("counts").type),
+        arrow.numbers([row.seconds for row in rows], pa.float64()),
+        _vote_lists(rows, classes),
+    ]
     # The context is part of the hashed bytes: a part of another cache is refused even if its file name is listed here.
-    table = pa.table(values, schema=schema(classes).with_metadata({CONTEXT: context}))
+    table = pa.Table.from_arrays(values, schema=wanted.with_metadata({CONTEXT: context}))
     sink = pa.BufferOutputStream()
     # Votes of one input are mostly equal: a dictionary of classes, then zstd, takes about a bit per vote.
     pq.write_table(
@@ -126,10 +128,12 @@ def _rows_per_group(rows: Sequence[Row]) -> int:
 
 def _vote_lists(rows: Sequence[Row], classes: int) -> pa.ListArray:
     kind = pa.from_numpy_dtype(vote_dtype(classes))
-    lists = [pa.array(row.votes, kind) if row.known is None else _with_nulls(row, classes) for row in rows]
+    lists = [arrow.numbers(row.votes, kind) if row.known is None else _with_nulls(row, classes) for row in rows]
     # From arrays, not from Python lists: a list of a hundred thousand numbers per row would take most of the time.
     offsets = np.cumsum([0, *map(len, lists)], dtype=np.int32)
-    return pa.ListArray.from_arrays(offsets, pa.concat_arrays(lists) if lists else pa.array([], kind))
+    return pa.ListArray.from_arrays(
+        arrow.numbers(offsets, pa.int32()), pa.concat_arrays(lists) if lists else arrow.numbers([], kind)
+    )
 
 
 def _with_nulls(row: Row, classes: int) -> pa.Array:
@@ -137,7 +141,7 @@ def _with_nulls(row: Row, classes: int) -> pa.Array:
     votes, unknown = np.zeros(row.length, vote_dtype(classes)), np.ones(row.length, dtype=bool)
     here = places(row.samples, range(row.start, row.end))
     votes[here], unknown[here] = row.votes, False
-    return pa.array(votes, mask=unknown)
+    return arrow.numbers(votes, pa.from_numpy_dtype(votes.dtype), unknown=unknown)
 
 
 def is_part(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ Slot = tuple[str, Stream]
 """An input, by its digest, and a stream."""
 PartVotes = dict[tuple[str, Stream, int], Votes | None]
 """Votes of a part, by the input, the stream and the start of the row."""
-VOTES_KEPT = 2**25
+VOTES_KEPT = 2**26
 """Votes of parts that were read last and stay in memory, at one or two bytes each."""
 
 
@@ -71,14 +71,21 @@ class VoteTable:
 
     def counts(self, digest: str, stream: Stream, samples: int, classes: int) -> NDArray[np.int64]:
         """Votes per class over exactly the first `samples` samples."""
-        self._require(digest, stream, samples)
         rows = [row for row, _ in self._rows.get((digest, stream), [])]
+        if self._is_whole(rows, samples):
+            return rows[0].counts
+        self._require(digest, stream, samples)
         if any(row.end > samples for row in rows):  # there are more votes than that: only the first ones are counted
             return count_votes(self.votes(digest, stream, samples), classes)
         return sum((row.counts for row in rows), start=np.zeros(classes, dtype=np.int64))
 
-    def votes(self, digest: str, stream: Stream, samples: int) -> Votes:
-        """The first `samples` votes, in sample order."""
+    def votes(self, digest: str, stream: Stream, samples: int, *, copy: bool = True) -> Votes:
+        """The first `samples` votes, in sample order. Without a copy they may be the memory that they are kept in."""
+        entries = self._rows.get((digest, stream), [])
+        if not copy and self._is_whole([row for row, _ in entries], samples):
+            held = self._with_votes(*entries[0]).votes
+            assert held is not None
+            return held
         self._require(digest, stream, samples)
         # Every place is written below: `_require` has seen that no sample is missing.
         votes = np.empty(samples, dtype=vote_dtype(self._classes))
@@ -96,6 +103,11 @@ class VoteTable:
         """Votes of a stream over all inputs, and the seconds that they took."""
         rows = [row for (_, of), slot in self._rows.items() if of is stream for row, _ in slot]
         return sum(len(row.samples) for row in rows), sum(row.seconds for row in rows)
+
+    @staticmethod
+    def _is_whole(rows: Sequence[parts.Row], samples: int) -> bool:
+        """Whether there is one row, of exactly the first `samples` samples, as nearly always."""
+        return len(rows) == 1 and rows[0].known is None and rows[0].start == 0 and rows[0].length == samples
 
     def _across(self, key: Slot, start: int, end: int) -> list[tuple[parts.Row, str | None]]:
         """Entries whose range overlaps the samples [start, end)."""

@@ -51,6 +51,19 @@ def claim_two_sided(
     return claim_from_bounds(classes, top_lower, upper, noise, otherwise=Outcome.RUNNER_UP_TOO_CLOSE)
 
 
+def certified(top_votes: Ints, rival_votes: Ints, samples: int, alpha: float, *, certificate: str) -> NDArray[np.bool_]:
+    """Which inputs these claims certify, without bounds that decide nothing: where the class has half, its rivals do not matter."""
+    top_lower = np.atleast_1d(
+        bounds.clopper_pearson_lower(top_votes, samples, alpha / (2 if certificate == "two-sided" else 1))
+    )
+    found = top_lower > 1 - top_lower
+    open_to_rivals = ~found
+    if certificate == "two-sided" and open_to_rivals.any():
+        rival = bounds.clopper_pearson_upper(rival_votes[open_to_rivals], samples, alpha / 2)
+        found[open_to_rivals] = top_lower[open_to_rivals] > rival
+    return found
+
+
 def claim_from_bounds(
     classes: ArrayLike, top_lower: Floats, runner_up_upper: Floats, noise: Noise, *, otherwise: Any
 ) -> Claims:

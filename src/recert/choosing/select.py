@@ -73,7 +73,7 @@ def select(
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:
-        sources = _opened(stack, candidates, inputs, manifest, chosen, Keeping(cache, keep))
+        sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
         claims = family_members(family, digests)
@@ -104,18 +104,18 @@ def _check(candidates: Mapping[str, object], alpha: float, metric: str, toleranc
 
 
 def _opened(
-    stack: ExitStack, candidates: Mapping[str, Model | StoredVotes], inputs: Any, manifest: Manifest, execution: Execution,
+    stack: ExitStack, candidates: Mapping[str, Model | StoredVotes], inputs: Any, cache: Cache, execution: Execution,
     keeping: Keeping,
 ) -> dict[str, CachingSource]:  # fmt: skip
     """Votes of every candidate on the cached noises, each drawn once, until the stack is closed."""
-    execution = execution.with_batch_size(manifest.batch_size)
+    manifest = cache.manifest
     return {
         name: stack.enter_context(
             keeping.caching(
                 stack.enter_context(
                     open_votes(
                         model, None if isinstance(model, StoredVotes) else inputs, noise=manifest.noise, seed=manifest.seed,
-                        classes=manifest.classes, execution=execution,
+                        classes=manifest.classes, execution=execution, batches=cache.batches,
                     )
                 )
             )

@@ -1,12 +1,16 @@
 """The command line. Data goes to stdout, progress and errors to stderr; a domain error is one clear line."""
 
+import atexit
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
 from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, select, train
 from recert.cli.output import say
+from recert.cli.remarks import remarks_said
 from recert.cli.stopping import INTERRUPTED, stoppable
 from recert.cli.streams import open_closed, printing
 from recert.version import __version__
@@ -41,10 +45,22 @@ def main_options(
 def main() -> None:
     """Run the command line; errors of ours become one line and exit code 1."""
     open_closed()
-    with stoppable() as stop:
+    with stoppable() as stop, remarks_said(), few_collections():
         code = stop.code(_code(app))
     # Help and lists are printed by others and may still wait to be written.
     sys.exit(_code(_flush) or code)
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Python looks for garbage seldom, and not at all at exit: what importing torch has made is in use to the end."""
+    atexit.register(gc.freeze)
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _flush() -> None:

@@ -97,6 +97,7 @@ def certify(
     # Each shard has a store of its own, since one process writes to a store at a time; `recert cache merge` joins them.
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)
+        run = run.of_a_shard(dataset.inputs[0].size, store)
     if dry_run:
         from recert.cache import Cache
         from recert.certification import usual_selection_samples

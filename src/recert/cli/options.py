@@ -7,7 +7,7 @@ the group options of the command.
 import copy
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -86,7 +86,15 @@ UsePrecision = Annotated[
     ),
 ]
 ChannelsLast = Annotated[bool, typer.Option(help="Memory format of images: the faster one for convolutions, or plain.")]
-Compile = Annotated[bool, typer.Option("--compile", help="Compile the network first: for long runs.")]
+Compile = Annotated[
+    bool,
+    typer.Option(
+        "--compile", help="Compile the network first, whatever that takes, and say what it takes: for long runs."
+    ),
+]
+CompileAuto = Annotated[
+    bool, typer.Option("--compile-auto", help="Compile the network where that is expected to save more than it takes.")
+]
 UseRuntime = Annotated[
     Runtime, typer.Option("--runtime", help="Who computes: torch, or onnxruntime in float32 on the CPU.")
 ]
@@ -145,6 +153,7 @@ class ExecutionOptions:
     precision: UsePrecision = None
     channels_last: ChannelsLast = True
     compile: Compile = False
+    compile_auto: CompileAuto = False
     runtime: UseRuntime = Runtime.TORCH
     engine: UseEngine = "local"
     workers: Workers = None
@@ -157,7 +166,10 @@ class ExecutionOptions:
             raise ValueError(
                 "expected --engine ray with --workers or --ray-address, got local; add it, or leave them out"
             )
-        if self.runtime is Runtime.ONNXRUNTIME and (self.precision not in (None, Precision.FP32) or self.compile):
+        if self.compile and self.compile_auto:
+            raise ValueError("expected --compile or --compile-auto, got both; leave one of them out")
+        compiled = self.compile or self.compile_auto
+        if self.runtime is Runtime.ONNXRUNTIME and (self.precision not in (None, Precision.FP32) or compiled):
             raise ValueError(
                 "expected no --compile and no --precision but fp32 with --runtime onnxruntime; it decides these"
             )
@@ -166,6 +178,18 @@ class ExecutionOptions:
     def local_device(self) -> str:
         """Where the command itself loads the network. Other engines move it to their own devices."""
         return self.device if self.engine == "local" else "cpu"
+
+    def of_a_shard(self, elements: int, store: str) -> "ExecutionOptions":
+        """On a CPU with the batch size that all shards take: what each finds by timing may differ, and such stores do not merge."""
+        import torch
+
+        from recert.cache import Cache
+        from recert.sampling.batch_size import usual_batch_size
+
+        device = torch.device(self.device)
+        if self.batch_size is not None or device.type == "cuda" or Cache.manifest_at(store) is not None:
+            return self
+        return replace(self, batch_size=usual_batch_size(elements, device))
 
     def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
         """The value that all verbs take."""
@@ -176,7 +200,7 @@ class ExecutionOptions:
         return Execution(
             device=None if self.engine == "local" else self.device,
             precision=None if self.precision is None else self.precision.value,
-            compile=self.compile, channels_last=self.channels_last, runtime=self.runtime.value, batch_size=self.batch_size,
+            compile="auto" if self.compile_auto else self.compile, channels_last=self.channels_last, runtime=self.runtime.value, batch_size=self.batch_size,
             engine=self.engine, workers=self.workers, ray_address=self.ray_address, allow_numerics=allow_numerics,
             progress=progress,
         )  # fmt: skip

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from recert.cli.output import say
+from recert.cli.remarks import STARTED
 
 if TYPE_CHECKING:
     from recert.sampling import Progress as Event
@@ -38,9 +39,36 @@ def _lines() -> "ProgressCallback":
     return write
 
 
+class _FirstVote:
+    """Passes events on, and remembers when the first votes came."""
+
+    def __init__(self, show: "ProgressCallback") -> None:
+        self._show = show
+        self.at: float | None = None
+
+    def __call__(self, event: "Event") -> None:
+        if self.at is None and event.done:
+            self.at = time.monotonic()
+        self._show(event)
+
+
 @contextmanager
 def drawn_progress() -> Iterator["ProgressCallback"]:
-    """A callback that draws a bar with rate and time left for every task that is reported to it."""
+    """A callback that draws a bar with rate and time left for every task that is reported to it.
+
+    At the end a line says when the first votes came, and when all was done, since the command was started.
+    """
+    with _shown() as show:
+        first = _FirstVote(show)
+        yield first
+    if first.at is not None:
+        say(
+            f"first votes {first.at - STARTED:.1f} s after the start, all done after {time.monotonic() - STARTED:.1f} s"
+        )
+
+
+@contextmanager
+def _shown() -> Iterator["ProgressCallback"]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

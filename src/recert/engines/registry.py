@@ -2,16 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from recert.engines.execution import Execution
+from recert.engines.execution import AUTO, Execution
+from recert.models.numerics import Numerics
 from recert.noise import Noise
 from recert.registration import check_new_name, function_named
 from recert.sampling import VoteSource, open_source
-from recert.sampling.network import Model
+from recert.sampling.network import Model, Network
 
 OpenEngine = Callable[..., AbstractContextManager[VoteSource]]
 """Called with (model, inputs, noise=, seed=, classes=, identity=, execution=); gives a source, and lets go of it at the end."""
+
+
+class KnownBatches(Protocol):
+    """Batch sizes that were found fastest before, by how a network computes."""
+
+    def size(self, numerics: Numerics | None) -> int | None: ...
+
+    def note(self, numerics: Numerics) -> None: ...
+
 
 # Named and not imported: Ray is optional, and importing it takes a second.
 _ENGINES: dict[str, str | OpenEngine] = {
@@ -36,10 +46,20 @@ def open_votes(
     classes: int | None = None,
     identity: str | None = None,
     execution: Execution,
+    passes: int | None = None,
+    batches: KnownBatches | None = None,
 ) -> Iterator[VoteSource]:
-    """Votes of a model under noise, drawn as chosen; or a source of votes as it is."""
+    """Votes of a model under noise, drawn as chosen; or a source of votes as it is.
+
+    `passes` tells about how many are to be drawn of an input: compile="auto" compiles where that is worth it. `batches` knows batch sizes that
+    were found before, and is told of one that is found now.
+    """
     if isinstance(model, VoteSource):
-        chosen = [name for name in ("precision", "compile", "workers", "ray_address") if getattr(execution, name)]
+        chosen = [
+            name
+            for name in ("precision", "compile", "workers", "ray_address")
+            if getattr(execution, name) not in (None, False, AUTO)
+        ]
         if chosen:
             raise ValueError(
                 f"expected no {chosen[0]} with a source of votes, which is run as it was made, got one; leave it out"
@@ -50,8 +70,18 @@ def open_votes(
     if engine is None:
         raise ValueError(f"expected engine to be one of {', '.join(_ENGINES)}, got {execution.engine!r}")
     open_engine = function_named(engine) if isinstance(engine, str) else engine
+    if callable(model):
+        model = execution.prepared(model, inputs, passes)
+        if batches is not None and execution.batch_size is None:
+            execution = execution.with_batch_size(batches.size(_numerics(model, execution)))
     with open_engine(
-        execution.prepared(model, inputs) if callable(model) else model, inputs, noise=noise, seed=seed, classes=classes,
-        identity=identity, execution=execution,
-    ) as source:  # fmt: skip
+        model, inputs, noise=noise, seed=seed, classes=classes, identity=identity, execution=execution
+    ) as source:
+        if batches is not None and execution.batch_size is None:
+            batches.note(source.numerics)
         yield source
+
+
+def _numerics(model: Model, execution: Execution) -> Numerics | None:
+    """How a model computes in this process. Elsewhere it is not known before it is opened there."""
+    return Network(model, execution.device).numerics(1) if execution.engine == "local" else None

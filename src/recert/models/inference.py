@@ -4,15 +4,19 @@ All of these can change the last bits of a logit, so they belong to the identity
 """
 
 import copy
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+
+log = logging.getLogger(__name__)
 
 PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """Ways to compute that can be chosen, and the type of weights and activations in each."""
@@ -38,7 +42,7 @@ class Inference:
 class PreparedModel(nn.Module):
     """A network that is run as chosen. Made by `prepare`; the network itself is at `network`."""
 
-    not_identity = ("batch_sizes", "_compiled")
+    not_identity = ("batch_sizes", "seconds_to_compile", "_compiled")
 
     def __init__(self, network: nn.Module, inference: Inference) -> None:
         super().__init__()
@@ -46,12 +50,16 @@ class PreparedModel(nn.Module):
         self.inference = inference
         self.batch_sizes: dict[tuple[int, ...], int] = {}
         """The fastest batch for each shape of input, once it is found."""
+        self.seconds_to_compile: float | None = None
+        """What the first call took, once it is made: it waits for the compiler."""
         self._compiled: Callable[[Tensor], Any] | None = None
         self.training = network.training  # the network's own: sampling refuses a layer that was left in training mode
 
     def forward(self, batch: Tensor) -> Any:
         with self.torch_flags():
-            return self._runner()(batch)
+            if not self.inference.compiled:
+                return self.network(batch)
+            return self._first_call(batch) if self._compiled is None else self._compiled(batch)
 
     def uncompiled(self, batch: Tensor) -> Any:
         """The same answer but for rounding, with no wait for a compiler: for timing batch sizes."""
@@ -78,12 +86,20 @@ class PreparedModel(nn.Module):
     def extra_repr(self) -> str:
         return str(self.inference)
 
-    def _runner(self) -> Callable[[Tensor], Any]:
-        if not self.inference.compiled:
-            return self.network
-        if self._compiled is None:
-            self._compiled = torch.compile(self.network, dynamic=False)
-        return self._compiled
+    def to_compile(self) -> "PreparedModel":
+        """The same network, compiled at its first call."""
+        return PreparedModel(self.network, replace(self.inference, compiled=True))
+
+    def _first_call(self, batch: Tensor) -> Any:
+        """Compile, and say how long it took."""
+        started = time.perf_counter()
+        self._compiled = torch.compile(self.network, dynamic=False)
+        answer = self._compiled(batch)
+        if batch.is_cuda:
+            torch.cuda.synchronize(batch.device)
+        self.seconds_to_compile = time.perf_counter() - started
+        log.info("compiled in %.1f s", self.seconds_to_compile)
+        return answer
 
     def __getstate__(self) -> dict[str, Any]:
         """Without compiled code, which cannot be sent or copied: it is made anew where it is needed."""

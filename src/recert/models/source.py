@@ -6,12 +6,26 @@ import textwrap
 from types import CodeType, FunctionType
 from typing import Any
 
+MOST_KNOWN = 4_096
+_known: dict[int, tuple[CodeType, str]] = {}
+"""Texts by the address of the code, which is kept alive: equal code may come from sources that differ."""
+
 
 def code_text(function: FunctionType) -> str:
     """What a function does: its source in one form, or, if there is none that is surely its own, its compiled code.
 
     Compiled code begins with a zero byte. It is another in other versions of Python.
     """
+    code = function.__code__  # never changes; a function may be given another
+    known = _known.get(id(code))
+    if known is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[id(code)] = code, _text(function)
+    return known[1]
+
+
+def _text(function: FunctionType) -> str:
     node = _own_node(function)
     if node is None:
         return f"\0{_compiled_text(function.__code__)}"

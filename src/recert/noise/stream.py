@@ -31,8 +31,18 @@ class NoisyRows:
 
     def padded(self, length: int) -> "NoisyRows":
         """The same rows, the last one repeated until there are `length`."""
-        chosen = np.minimum(np.arange(length), len(self.rows) - 1)
-        return NoisyRows(self.rows[chosen], self.samples[chosen], self.streams[chosen])
+        more = length - len(self.rows)
+        if more <= 0:
+            return self.part(0, length)
+        return NoisyRows(
+            *(np.concatenate([each, np.repeat(each[-1:], more)]) for each in (self.rows, self.samples, self.streams))
+        )
+
+    def followed_by(self, other: "NoisyRows") -> "NoisyRows":
+        """These rows and then the others."""
+        return NoisyRows(
+            *(np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("rows", "samples", "streams"))
+        )
 
 
 def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: Noise) -> Tensor:

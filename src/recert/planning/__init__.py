@@ -2,7 +2,7 @@
 
 from recert.planning.allocation import allocate
 from recert.planning.objective import Objective, parse_plan
-from recert.planning.plan import Beliefs, Choice, best_option, plan_budget
+from recert.planning.plan import Beliefs, Choice, best_option, equal_passes, plan_budget
 from recert.planning.selection import Selected, Selection
 from recert.planning.tables import RadiusPredictor
 
@@ -15,6 +15,7 @@ __all__ = [
     "Selection",
     "allocate",
     "best_option",
+    "equal_passes",
     "parse_plan",
     "plan_budget",
 ]

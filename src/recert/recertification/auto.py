@@ -18,3 +18,7 @@ class Auto(Strategy):
 
     def options(self, certificate: str) -> tuple[Option, ...]:
         return tuple(option for method in self.methods for option in method.options(certificate))
+
+    def most_passes(self, cached_samples: int) -> int:
+        """Each has a limit of its own: replays half of the cache, fresh votes none."""
+        return max(method.most_passes(cached_samples) for method in self.methods)

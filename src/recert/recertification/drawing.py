@@ -1,19 +1,23 @@
 """Votes of the modified model: which are drawn for each input, what is counted in them, and bounds computed beside drawing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 
-from recert.recertification.method import Bounds, Counts, Noises, Option, Terms
+from recert.recertification.method import Bounds, Counts, Inputs, Noises, Option, Terms
+from recert.recertification.questions import SelectedInputs
 from recert.recertification.task import Task
 from recert.sampling import Drawn
-from recert.votes import vote_dtype
+from recert.votes import SelectionCounts, Votes, vote_dtype
 
 ROWS_AT_ONCE = 512
 """Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
+VOTES_AT_ONCE = 2**28
+"""Cached votes of these, at most; where that would be very few inputs, of a block."""
 ROWS_BOUNDED_TOGETHER = 64
 """Many enough to keep threads busy, few enough to begin while others are still drawn."""
 
@@ -39,7 +43,7 @@ class Cost:
 
     @classmethod
     def of(cls, drawn: Drawn) -> "Cost":
-        return cls(len(drawn.votes), drawn.seconds, len(drawn.votes) - int(drawn.counts.sum()))
+        return cls(len(drawn.votes), drawn.seconds, drawn.nobody)
 
 
 @dataclass(frozen=True)
@@ -78,22 +82,27 @@ def carry_out(task: Task, given: Sequence[Assignment], flips: float, pool: Execu
     """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool."""
     given = [each for each in given if each.passes > 0]
     blocks: list[Block] = []
-    for start in range(0, len(given), ROWS_AT_ONCE):
-        blocks += _draw_together(task, given[start : start + ROWS_AT_ONCE], flips, pool)
+    at_once = int(min(ROWS_AT_ONCE, max(ROWS_BOUNDED_TOGETHER, VOTES_AT_ONCE // task.terms.samples)))
+    for start in range(0, len(given), at_once):
+        blocks += _draw_together(task, given[start : start + at_once], flips, pool)
     return blocks
 
 
 def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
     """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
-    terms = {option: _terms(task, option, given, flips) for option in {each.option for each in given}}
-    wanted = [(each, _noises(task, each, terms[each.option])) for each in given]
+    cached = task.cached_votes([each.row for each in given if each.option.method.reads_cached_votes])
+    terms, wanted = dict[Option, Terms](), list[tuple[Assignment, Noises | None]]()
+    for option, some in groupby(given, key=lambda each: each.option):
+        group = list(some)
+        terms[option] = replace(task.terms, sides=option.sides, flips=flips, largest=max(each.passes for each in group))
+        wanted += zip(group, _noises(task, group, cached, terms[option]), strict=True)
     blocks = [Block([Replayed(each) for each, noises in wanted if noises is None])]
     possible = [(each, noises) for each, noises in wanted if noises is not None]
     drawn = task.draw([each.row for each, _ in possible], [(noises.stream, noises.samples) for _, noises in possible])
     block: list[Replayed] = []
     for (each, noises), votes in zip(possible, drawn, strict=True):
         # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
-        if block and (each.option != block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
+        if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
             blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
             block = []
         block.append(Replayed(each, each.option.method.count(noises, votes.votes, terms[each.option]), Cost.of(votes)))
@@ -102,15 +111,15 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
     return blocks
 
 
-def _terms(task: Task, option: Option, given: Sequence[Assignment], flips: float) -> Terms:
-    largest = max(each.passes for each in given if each.option == option)
-    return replace(task.terms, sides=option.sides, flips=flips, largest=largest)
-
-
-def _noises(task: Task, given: Assignment, terms: Terms) -> Noises | None:
-    method, selected = given.option.method, task.selection.of(given.row, given.top)
-    cached = task.cached_votes(given.row) if method.reads_cached_votes else np.zeros(0, vote_dtype(terms.classes))
-    return method.noises(selected, cached, given.passes, terms)
+def _noises(task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes], terms: Terms) -> list[Noises | None]:
+    """The noises of inputs that have one option."""
+    rows, tops, passes = np.array([(each.row, each.top, each.passes) for each in group]).T
+    chosen, none = (
+        SelectedInputs(SelectionCounts(task.selection.counts[rows]), tops),
+        np.zeros(0, vote_dtype(terms.classes)),
+    )
+    votes = [cached.get(row, none) for row in rows.tolist()]
+    return group[0].option.method.noises_of(Inputs(chosen, passes, votes, task.cached_counts[rows]), terms)
 
 
 def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from recert import bounds
-from recert.planning import RadiusPredictor, Selected
-from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, mesh, safe_count, scaled
+from recert.planning import RadiusPredictor
+from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, safe_count, scaled
 from recert.recertification.method import Terms
-from recert.recertification.questions import Question, first_of_both, seen_and_unseen_rivals
+from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
-from recert.votes import Votes, count_votes
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -33,18 +33,20 @@ class Joint(ReplayMethod):
         )
         return np.asarray(found)
 
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
-        counts = count_votes(cached, terms.classes)
-        event, votes = cached == selected.top, int(counts[selected.top])
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
-            return _all_or_none([_question(None, event, votes, _best_split(selected, passes, terms))])
-        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
-        asked = [_question(None, event, votes, _as_they_come(selected, None, passes, terms))]
-        for sharing in [*((b,) for b in rivals), *([unseen] if unseen else [])]:
-            b = sharing[0]
-            replays = _as_they_come(selected, b, passes, terms)
-            asked.append(_question(sharing, cached != b, len(cached) - int(counts[b]), replays))
-        return _all_or_none(asked)
+            other = _best_split(chosen, passes, terms)
+            return Numbers.of_class(chosen, passes - other, other)
+        # As noises come, since all questions about an input share them.
+        rows, of_rivals = np.arange(len(passes)), chosen.shares * passes[:, None]
+        event = ((1 - chosen.shares) * passes[:, None]).astype(np.int64)
+        other = np.minimum(of_rivals, _safe(chosen.votes, chosen.totals[:, None], terms.samples)).astype(np.int64)
+        of_others = (1 - chosen.top_shares) * passes
+        safe = _safe(chosen.totals - chosen.top_votes, chosen.totals, terms.samples)
+        event[rows, chosen.tops] = chosen.top_shares * passes
+        other[rows, chosen.tops] = np.minimum(of_others, safe)
+        unseen = (1 - 0.5 / (chosen.totals + 1.0)) * passes
+        return Numbers(event, other, unseen.astype(np.int64))
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         if terms.sides == 1:
@@ -52,50 +54,33 @@ class Joint(ReplayMethod):
         return unsplit_table(terms.circumstances, largest, terms.selection_samples).radius(2)
 
 
-def _question(
-    rivals: tuple[int, ...] | None, event: NDArray[np.bool_], votes: int, replays: tuple[int, int]
-) -> Question | None:
-    """None if there are too few noises of a kind: numbers of replays must not depend on the votes that claim."""
-    if votes < replays[0] or len(event) - votes < replays[1]:
-        return None
-    return Question(rivals, votes, *first_of_both(event, *replays))
-
-
-def _all_or_none(asked: list[Question | None]) -> tuple[Question, ...] | None:
-    questions = tuple(question for question in asked if question is not None)
-    return questions if len(questions) == len(asked) else None
-
-
-def _best_split(selected: Selected, passes: int, terms: Terms) -> tuple[int, int]:
-    """Replays of both kinds for the class alone, split as the plan's table finds best."""
-    share = selected.share(selected.top)
+def _best_split(chosen: SelectedInputs, passes: Ints, terms: Terms) -> Ints:
+    """Replays of noises on which f did not vote for the class, for the class alone: as many as the plan's table finds best."""
     table = split_table(terms.circumstances, terms.samples, terms.selection_samples)
-    safe = _safe_count(selected.total - int(selected.votes[selected.top]), selected.total, terms.samples)
-    other = int(min(float(table.other_share(np.array(share), np.array(float(passes)))) * passes, safe))
-    return passes - other, other
+    safe = _safe(chosen.totals - chosen.top_votes, chosen.totals, terms.samples)
+    shares = table.other_share(chosen.top_shares, passes.astype(float))
+    return np.minimum(shares * passes, safe).astype(np.int64)
 
 
-def _as_they_come(selected: Selected, rival: int | None, passes: int, terms: Terms) -> tuple[int, int]:
-    """Replays of both kinds as noises come, since all questions about an input share them."""
-    label = selected.top if rival is None else rival
-    seen, share = int(selected.votes[label]), selected.share(label)
-    if rival is None:
-        return int(share * passes), int(
-            min((1 - share) * passes, _safe_count(selected.total - seen, selected.total, terms.samples))
-        )
-    return int((1 - share) * passes), int(min(share * passes, _safe_count(seen, selected.total, terms.samples)))
+def _safe(seen: Ints, totals: Ints, samples: int) -> Floats:
+    """`safe_count` of each."""
+    found = np.empty(seen.shape)
+    totals = np.broadcast_to(totals, seen.shape)
+    for total in np.unique(totals).tolist():
+        found[totals == total] = _safe_counts(total, samples)[seen[totals == total]]
+    return found
 
 
-@lru_cache(maxsize=4096)
-def _safe_count(seen: int, selected: int, samples: int) -> float:
-    """Few counts are asked about again and again, by every rival of every input."""
-    return float(safe_count(seen, selected, samples))
+@lru_cache(maxsize=64)
+def _safe_counts(selected: int, samples: int) -> Floats:
+    """For each number of selection votes: few are asked about again and again, by every rival of every input."""
+    return safe_count(np.arange(selected + 1.0), selected, samples)
 
 
 @lru_cache(maxsize=32)
 def split_table(given: Circumstances, largest: int, selected: int) -> SplitTable:
     """About the joint bound after m replays, each split tried, given how many selection votes there are."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     most = safe_count((1 - p) * selected, selected, given.samples)
     tried = np.stack([_statistic(given, p, m, np.minimum(share * m, most)) for share in OTHER_SHARES])
     table = Table(given.noise, m[0], scaled(tried.max(axis=0), given.noise))
@@ -105,7 +90,7 @@ def split_table(given: Circumstances, largest: int, selected: int) -> SplitTable
 @lru_cache(maxsize=32)
 def unsplit_table(given: Circumstances, largest: int, selected: int) -> Table:
     """About the joint bound after m replays as they come."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     other = np.minimum((1 - p) * m, safe_count((1 - p) * selected, selected, given.samples))
     return Table(given.noise, m[0], scaled(_statistic(given, p, m, other), given.noise))
 

@@ -12,7 +12,7 @@ from recert.certificates import Outcome
 from recert.noise import Noise, Stream
 from recert.planning import RadiusPredictor, Selected
 from recert.planning.tables import Circumstances
-from recert.recertification.questions import Question
+from recert.recertification.questions import Questions, SelectedInputs
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
@@ -55,9 +55,21 @@ class Noises:
     samples: range | Ints
     top_votes: int = 0
     """How many of all cached votes are for the class."""
-    questions: tuple[Question, ...] = ()
+    questions: Questions | None = None
     before: Votes | None = None
     """How the original voted on these noises, where that is compared one by one."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Some inputs of one option, whose noises are to be chosen."""
+
+    chosen: SelectedInputs
+    passes: Ints
+    cached: Sequence[Votes]
+    """Cached votes of each; empty if the method does not read them."""
+    counts: Ints
+    """The same by class, inputs x classes."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +82,8 @@ class Counts:
     kept: int = 0
     lost: int = 0
     gained: int = 0
-    arguments: tuple[tuple[int, ...], ...] = ()
-    """Counts for each bound, the one about the class first; in which order is up to the method."""
+    arguments: Sequence[Sequence[int]] | Ints = ()
+    """Counts for each bound, a row each, the one about the class first; in which order is up to the method."""
     abstention: Outcome = Outcome.TRANSFER_TOO_WEAK
     """How the input fared if the bounds certify nothing."""
 
@@ -142,6 +154,13 @@ class Method(Strategy):
     @abstractmethod
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
         """Which noises to draw for one input; None if the cache has too few of a kind, so that no claim is made."""
+
+    def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
+        """`noises` of many inputs; a method may have a faster way."""
+        return [
+            self.noises(inputs.chosen.one(i), cached, passes, terms)
+            for i, (cached, passes) in enumerate(zip(inputs.cached, inputs.passes.tolist(), strict=True))
+        ]
 
     @abstractmethod
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:

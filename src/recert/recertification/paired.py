@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.planning import RadiusPredictor, Selected
-from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, mesh, scaled
+from recert.planning import RadiusPredictor
+from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, scaled
 from recert.recertification.method import Terms
-from recert.recertification.questions import Question, first_of_both, seen_and_unseen_rivals
+from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
-from recert.votes import Votes, count_votes
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -28,6 +28,7 @@ class Paired(ReplayMethod):
     """
 
     name: ClassVar[str] = "paired"
+    all_or_none: ClassVar[bool] = False
 
     def lower_bound(
         self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
@@ -37,18 +38,16 @@ class Paired(ReplayMethod):
         )
         return found if groups is None else np.asarray(np.minimum.reduceat(np.atleast_1d(found), groups))
 
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
-        event = cached == selected.top
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
-            other = _replays_of_others(selected, passes, terms)
-            return (Question(None, int(np.count_nonzero(event)), *first_of_both(event, passes - other, other)),)
-        counts = count_votes(cached, terms.classes)
-        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
-        asked = [_of_first_noises(None, event, int(counts[selected.top]), passes)]
-        for sharing in [*((b,) for b in rivals), *([unseen] if unseen else [])]:
-            b = sharing[0]
-            asked.append(_of_first_noises(sharing, cached != b, len(cached) - int(counts[b]), passes))
-        return tuple(asked)
+            other = _replays_of_others(chosen, passes, terms)
+            return Numbers.of_class(chosen, passes - other, other)
+        # All of each kind that is among the first noises.
+        each = np.repeat(passes[:, None], terms.classes, axis=1)
+        return Numbers(each, each, passes)
+
+    def most_places(self, passes: int, samples: int, terms: Terms) -> int:
+        return samples if terms.sides == 1 else min(passes, samples)
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         if terms.sides == 1:
@@ -56,22 +55,16 @@ class Paired(ReplayMethod):
         return unsplit_table(terms.circumstances, largest).radius(2)
 
 
-def _of_first_noises(rivals: tuple[int, ...] | None, event: NDArray[np.bool_], votes: int, passes: int) -> Question:
-    of_event, of_other = (np.flatnonzero(kind).astype(np.uint32) for kind in (event[:passes], ~event[:passes]))
-    return Question(rivals, votes, of_event, of_other)
-
-
-def _replays_of_others(selected: Selected, passes: int, terms: Terms) -> int:
+def _replays_of_others(chosen: SelectedInputs, passes: Ints, terms: Terms) -> Ints:
     """How many of the replays go to noises on which f did not vote for the class."""
     table = split_table(terms.circumstances, max(terms.largest, 9))
-    share = table.other_share(np.array(selected.share(selected.top)), np.array(float(passes)))
-    return int(np.round(passes * share))
+    return np.round(passes * table.other_share(chosen.top_shares, passes.astype(float))).astype(np.int64)
 
 
 @lru_cache(maxsize=32)
 def split_table(given: Circumstances, largest: int) -> SplitTable:
     """The paired bound after m replays, each split tried."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     tried = np.stack([scaled(_expected(given, p, m, np.round(share * m)), given.noise) for share in OTHER_SHARES])
     return SplitTable(Table(given.noise, m[0], tried.max(axis=0)), OTHER_SHARES[tried.argmax(axis=0)])
 
@@ -79,7 +72,7 @@ def split_table(given: Circumstances, largest: int) -> SplitTable:
 @lru_cache(maxsize=32)
 def unsplit_table(given: Circumstances, largest: int) -> Table:
     """The paired bound after m replays as they come."""
-    p, m = mesh(largest)
+    p, m = fine_mesh(largest)
     return Table(given.noise, m[0], scaled(_expected(given, p, m, np.round((1 - p) * m)), given.noise))
 
 

@@ -1,66 +1,117 @@
-"""Questions about the modified model that replays answer, for all methods that replay cached noises."""
+"""Questions about the modified model that replays answer, for all methods that replay cached noises.
+
+A question is about a lower bound: on P(f^p votes for the class), or, turned round, on P(f^p does not vote for a rival). f's cached votes
+divide the noises in two kinds: the question's event holds there, or it does not. The first noises of each kind are replayed.
+Rivals that f never voted for have the same noises of both kinds, so they share a question.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.votes import Votes, first_places, merged
+from recert.planning import Selected
+from recert.recertification._walk import SEEN, UNSEEN, answers, wanted_places
+from recert.votes import SelectionCounts, Votes
 
 Ints = NDArray[np.int64]
-Samples = NDArray[np.uint32]
-"""Sample indices; half the memory of int64, since many inputs have them for every rival at once."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A lower bound that is wanted: on P(f^p votes for the class), or, turned round, on P(f^p does not vote for a rival).
+class SelectedInputs:
+    """Selection votes of some inputs, by class, and the classes that their claims are about. Numbers of replays follow from these."""
 
-    f's cached votes divide the noises in two kinds: the event holds there, or it does not. Some of each kind are replayed.
-    Rivals that f never voted for have the same noises of both kinds, so they share a question.
+    votes: SelectionCounts
+    tops: Ints
+
+    def one(self, i: int) -> Selected:
+        """One of the inputs."""
+        return Selected(self.votes[i], int(self.tops[i]), int(self.votes[i].sum()))
+
+    @property
+    def totals(self) -> Ints:
+        """How many of the votes of each input were for any class."""
+        return np.asarray(self.votes.sum(axis=1))
+
+    @property
+    def top_votes(self) -> Ints:
+        return np.asarray(self.votes[np.arange(len(self.tops)), self.tops])
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of votes that each class may be expected to have; never 0 or 1."""
+        return np.asarray((self.votes + 0.5) / (self.totals[:, None] + 1.0))
+
+    @property
+    def top_shares(self) -> NDArray[np.float64]:
+        return np.asarray((self.top_votes + 0.5) / (self.totals + 1.0))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How many noises of each kind are replayed for the question of each class, for some inputs: inputs x classes."""
+
+    of_event: Ints
+    of_other: Ints
+    unseen: Ints
+    """Of the noises, all of one kind, that rivals without any vote of f share; -1 where nothing is asked about them."""
+    unseen_anyway: bool = False
+    """Whether these are drawn even if there is no such rival."""
+
+    @classmethod
+    def of_class(cls, chosen: SelectedInputs, of_event: Ints, of_other: Ints | int = 0) -> "Numbers":
+        """About the class alone."""
+        rows = np.arange(len(chosen.tops))
+        event, other = np.zeros_like(chosen.votes), np.zeros_like(chosen.votes)
+        event[rows, chosen.tops], other[rows, chosen.tops] = of_event, of_other
+        return cls(event, other, np.full(len(rows), -1))
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked about one input: by class, how many noises of each kind are replayed."""
+
+    top: int
+    samples: int
+    """All cached votes."""
+    votes: Ints
+    """Of these, votes for the event of each class: for the class itself, or for any other than the rival."""
+    of_event: Ints
+    of_other: Ints
+    kinds: NDArray[np.int8]
+    unseen: int
+
+    def noises(self, cached: Votes, most: int, places: Ints) -> range | Ints:
+        """The noises of all questions, which are drawn once. None is at `most` or after; `places` is memory for so many."""
+        found = wanted_places(cached, self.top, self.of_event, self.of_other, self.unseen, most, places)
+        return range(found) if not found or places[found - 1] == found - 1 else places[:found].copy()
+
+    def answered(self, before: Votes, after: Votes, *, only_most: bool) -> Ints:
+        """Counts for each bound, from the votes of both models on these noises: see `answers`."""
+        return answers(
+            before, after, self.top, self.of_event, self.of_other, self.unseen, self.votes, self.kinds, self.samples, only_most,
+        )  # fmt: skip
+
+
+def questions(
+    chosen: SelectedInputs, counts: Ints, samples: int, numbers: Numbers, *, all_or_none: bool
+) -> list[Questions | None]:
+    """What is asked about each input, whose `samples` cached votes are counted by class.
+
+    With `all_or_none` None for inputs that have too few noises of a kind: numbers of replays must not depend on the votes that claim.
     """
-
-    rivals: tuple[int, ...] | None
-    """None if it is about the class."""
-    votes: int
-    """Cached votes for the event."""
-    event: Samples
-    """Noises to replay on which the event holds, by their sample indices."""
-    other: Samples
-    """Noises to replay on which it does not."""
-
-    def changes(self, top: int, of_event: Votes, of_other: Votes) -> list[tuple[int, int]]:
-        """Replays that lost the event, and that gained it; for rivals that share a question every pair that occurs, in order.
-
-        A vote for nobody is lost by the class, and is a vote for no rival.
-        """
-        if self.rivals is None:
-            return [(int(np.count_nonzero(of_event != top)), int(np.count_nonzero(of_other == top)))]
-        if not self.rivals:
-            return [(0, 0)]
-        gained = int(np.count_nonzero(of_other != self.rivals[0]))
-        if len(self.rivals) == 1:
-            return [(int(np.count_nonzero(of_event == self.rivals[0])), gained)]
-        taken_up = np.bincount(of_event, minlength=max(self.rivals) + 1)[list(self.rivals)]
-        return [(int(lost), gained) for lost in np.unique(taken_up)]
-
-
-def seen_and_unseen_rivals(top: int, selection: Ints, cached: Ints) -> tuple[list[int], tuple[int, ...]]:
-    """Rivals that have any vote of f, of which each has noises of its own, and all others, which share theirs."""
-    seen = (selection > 0) | (cached > 0)
-    seen[top] = True
-    unseen = tuple(int(b) for b in np.flatnonzero(~seen))
-    seen[top] = False
-    return [int(b) for b in np.flatnonzero(seen)], unseen
-
-
-def first_of_both(event: NDArray[np.bool_], of_event: int, of_other: int) -> tuple[Samples, Samples]:
-    """The first noises on which an event holds, and the first on which it does not; all of a kind if there are fewer."""
-    looked = 2 * (of_event + of_other)  # mostly enough, and far less than all of them
-    event_places, other_places = first_places(event, of_event, looked), first_places(~event, of_other, looked)
-    return event_places.astype(np.uint32), other_places.astype(np.uint32)
-
-
-def all_noises(questions: tuple[Question, ...]) -> Ints:
-    """The union of the noises of all questions, which is drawn once."""
-    return merged([part for question in questions for part in (question.event, question.other)])
+    rows, tops = np.arange(len(chosen.tops)), chosen.tops
+    votes = samples - counts
+    votes[rows, tops] = counts[rows, tops]
+    seen = (chosen.votes > 0) | (counts > 0)
+    kinds = np.where(seen, SEEN, UNSEEN).astype(np.int8) * (numbers.unseen >= 0)[:, None]
+    kinds[rows, tops] = 0
+    event = np.where(kinds == UNSEEN, numbers.unseen[:, None], numbers.of_event)
+    other = np.where(kinds == UNSEEN, 0, numbers.of_other)
+    unseen = np.where((kinds == UNSEEN).any(axis=1) | numbers.unseen_anyway, numbers.unseen, -1)
+    enough = ((votes >= event) & (samples - votes >= other)).all(axis=1) & (unseen <= samples)
+    possible = (enough | (not all_or_none)).tolist()
+    return [
+        Questions(top, samples, votes[i], event[i], other[i], kinds[i], only) if possible[i] else None
+        for i, (top, only) in enumerate(zip(tops.tolist(), unseen.tolist(), strict=True))
+    ]

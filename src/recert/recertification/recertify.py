@@ -61,9 +61,9 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input
-    gets more than half as many as the cache has votes. The default is "acr" for auto,
-    series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
+    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
+    replays than half as many as the cache has votes; auto draws fresh votes beyond that, and warns where replays
+    save hardly any passes. The default is "acr" for auto, series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
 
     `alpha` is the total error probability per input; by default twice the cache's, as in the paper. With
@@ -87,9 +87,10 @@ def recertify(
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
+    _check_compile(chosen, looks)
     keeping = Keeping(cache, keep)
     with (
-        _opened(model, inputs, cache, chosen, identity) as opened,
+        _opened(model, inputs, cache, chosen, identity, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
     ):
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
@@ -124,9 +125,19 @@ def draw_votes(
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution)
+    _check_compile(chosen, looks)
     keeping = Keeping(cache, keep)
-    with _opened(model, inputs, cache, chosen, None) as opened, keeping.of(opened) or nullcontext(opened) as source:
+    with (
+        _opened(model, inputs, cache, chosen, None, samples) as opened,
+        keeping.of(opened) or nullcontext(opened) as source,
+    ):
         replay(asked.task(source, cache, progress=chosen.progress), None)
+
+
+def _check_compile(execution: Execution, looks: int | None) -> None:
+    """Looks that are planned together are about one model: compiled or not, it must not depend on the budget of a look."""
+    if looks is not None and execution.compile == "auto":
+        raise ValueError("expected compile=True or False with planned looks, got 'auto'; choose one for all of them")
 
 
 def _error_of_a_claim(manifest: Manifest, alpha: float | None, claims: int, looks: int | None) -> float:
@@ -176,11 +187,11 @@ class _Asked:
 
 
 def _opened(
-    model: Model | VoteSource, inputs: Any, cache: Cache, execution: Execution, identity: str | None
+    model: Model | VoteSource, inputs: Any, cache: Cache, execution: Execution, identity: str | None, samples: int
 ) -> AbstractContextManager[VoteSource]:
-    """The modified model under the cache's noise, in batches of the size that the cached votes were drawn in."""
+    """The modified model under the cache's noise, in batches of the size that the cached votes were drawn in on such a machine."""
     m = cache.manifest
     return open_votes(
-        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, identity=identity,
-        execution=execution.with_batch_size(m.batch_size),
+        model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, identity=identity, execution=execution,
+        passes=samples, batches=cache.batches,
     )  # fmt: skip

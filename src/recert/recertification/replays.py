@@ -3,18 +3,20 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert.noise import Stream
 from recert.planning import Selected
-from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
-from recert.recertification.questions import Question, all_noises
-from recert.votes import Votes
+from recert.recertification.method import Bounds, Counts, Inputs, Method, Noises, Terms
+from recert.recertification.questions import Numbers, Questions, SelectedInputs, questions
+from recert.votes import SelectionCounts, Votes, count_votes
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64] | NDArray[np.float64]
+Many = NDArray[np.int64] | NDArray[np.float64]
 """Counts, or what is expected of them."""
 
 
@@ -22,11 +24,11 @@ Numbers = NDArray[np.int64] | NDArray[np.float64]
 class EventCounts:
     """What is known about the events of many questions: cached votes, and replays of both kinds that changed."""
 
-    votes: Numbers
-    lost: Numbers
-    replayed: Numbers
-    gained: Numbers
-    replayed_other: Numbers
+    votes: Many
+    lost: Many
+    replayed: Many
+    gained: Many
+    replayed_other: Many
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,14 @@ class ReplayMethod(Method):
     fixed class, and the largest of all upper bounds is at least its own (Theorem 2 in full).
     """
 
+    only_most_losses: ClassVar[bool] = False
+    """Whether, of rivals that share a question, only the most losses are bounded: where the bound falls as losses grow."""
+    all_or_none: ClassVar[bool] = True
+    """Whether an input with fewer noises of a kind than wanted gets no claim; otherwise all that it has are replayed."""
+
     @abstractmethod
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
-        """What is asked about one input, the class first; None if the cache has too few noises of a kind."""
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
+        """How many noises of each kind are replayed for some inputs, with so many passes each."""
 
     @abstractmethod
     def lower_bound(
@@ -47,39 +54,53 @@ class ReplayMethod(Method):
     ) -> Floats:
         """Lower bounds on the events of many questions, from `recert.bounds`; with `groups`, the least of each."""
 
+    def most_places(self, passes: int, samples: int, terms: Terms) -> int:
+        """How far noises are looked for among the cached ones."""
+        return samples
+
     def noises(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> Noises | None:
-        questions = self.questions(selected, cached, passes, terms)
-        if questions is None:
-            return None
-        return Noises(selected.top, Stream.ESTIMATION, all_noises(questions), questions[0].votes, questions)
+        chosen = SelectedInputs(SelectionCounts(selected.votes[None]), np.array([selected.top]))
+        counts = count_votes(cached, terms.classes)[None]
+        return self.noises_of(Inputs(chosen, np.array([passes]), [cached], counts), terms)[0]
+
+    def noises_of(self, inputs: Inputs, terms: Terms) -> list[Noises | None]:
+        numbers = self.numbers(inputs.chosen, inputs.passes, terms)
+        samples = len(inputs.cached[0])
+        asked = questions(inputs.chosen, inputs.counts, samples, numbers, all_or_none=self.all_or_none)
+        places = np.empty(samples, dtype=np.int64)
+        return [
+            None if about is None else _noises(about, cached, self.most_places(passes, samples, terms), places)
+            for about, cached, passes in zip(asked, inputs.cached, inputs.passes.tolist(), strict=True)
+        ]
 
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
-        arguments: list[tuple[int, ...]] = []
-        for question in noises.questions:
-            # Both kinds are parts of all samples: none of them, all of them, or some to be looked up.
-            of_event, of_other = (
-                votes[np.searchsorted(noises.samples, part)] if 0 < len(part) < len(votes) else votes[: len(part)]
-                for part in (question.event, question.other)
-            )
-            for lost, gained in self.to_bound(question.changes(noises.top, of_event, of_other)):
-                arguments.append((question.votes, lost, len(of_event), gained, len(of_other)))
-        top_votes, lost, about, gained, _ = arguments[0]
+        assert noises.questions is not None
+        assert noises.before is not None
+        arguments = noises.questions.answered(noises.before, votes, only_most=self.only_most_losses)
+        top_votes, lost, about, gained, _ = arguments[0].tolist()
         return Counts(
-            top_votes, terms.samples, replayed=len(noises.samples), kept=about - lost, lost=lost, gained=gained,
-            arguments=tuple(arguments),
-        )  # fmt: skip
-
-    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Which changes of a question must be bounded: all, unless the bound is known to fall as losses grow."""
-        return changes
+            top_votes,
+            terms.samples,
+            replayed=len(votes),
+            kept=about - lost,
+            lost=lost,
+            gained=gained,
+            arguments=arguments,
+        )
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest. Of the rivals of an
         # input only the one with the least bound counts.
-        of = EventCounts(*np.array([row for each in counts for row in each.arguments]).T)
+        of = EventCounts(*np.concatenate([np.asarray(each.arguments) for each in counts]).T)
         first = np.cumsum([0, *(len(each.arguments) for each in counts)])[:-1]
         if terms.sides == 1:
             return Bounds(self.lower_bound(of, terms.samples, terms.alpha, first))
         groups = np.stack([first, first + 1], axis=1).ravel()
         of_class, of_rivals = self.lower_bound(of, terms.samples, terms.alpha / 2, groups).reshape(-1, 2).T
         return Bounds(of_class, np.nextafter(1 - of_rivals, 2.0))
+
+
+def _noises(about: Questions, cached: Votes, most: int, places: Ints) -> Noises:
+    samples = about.noises(cached, most, places)
+    before = cached[: len(samples)].copy() if isinstance(samples, range) else cached[samples]
+    return Noises(about.top, Stream.ESTIMATION, samples, int(about.votes[about.top]), about, before)

@@ -1,5 +1,6 @@
 """Re-certification, step by step: select, pilot, plan, draw, count, bound, certify."""
 
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -9,12 +10,12 @@ from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome
 from recert.noise import Stream
-from recert.planning import Choice, Objective, best_option, plan_budget
+from recert.planning import Choice, Objective, RadiusPredictor, best_option, equal_passes, plan_budget
 from recert.recertification.certifying import Done, certificates
 from recert.recertification.drawing import Assignment, Block, Cost, bounds_pool, carry_out, counted
 from recert.recertification.method import Option
 from recert.recertification.task import Task
-from recert.sampling import check_unchanged
+from recert.sampling import check_unchanged, most_samples
 
 Ints = NDArray[np.int64]
 
@@ -24,6 +25,8 @@ PILOT_FLIPS = 0.01
 """What to expect on these: so few that nothing is lost if there are none, but bounds that fall with every flip are not chosen."""
 MOST_OF_MEAN = 32
 """No plan gives an input more than a few times the mean; smaller tables are sooner made."""
+SMALLEST_GAIN = 1.15
+"""Of forward passes, over certifying anew. With less of it, planning and bounds may cost the time that passes save."""
 
 
 def run(task: Task) -> Certificates:
@@ -44,14 +47,16 @@ def replay(task: Task, pool: Executor | None) -> Done:
     budget = task.samples * len(task.positions)
     pilot = choose_pilot(task, rows) if has_plan(task) else rows
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
-    planned, first = plan(task, classes, rows, PILOT_FLIPS, budget), set(pilot.tolist())
-    given = [each for each in planned if each.row in first]
+    choice, first = choose(task, rows, PILOT_FLIPS, budget), set(pilot.tolist())
+    given = [each for each in assignments(rows, classes, task.options, choice) if each.row in first]
     blocks = carry_out(task, given, PILOT_FLIPS, pool)
     others = np.setdiff1d(rows, pilot)
     if len(others):
         flips = flips_seen(task, pilot, blocks)
         spent = [each.cost for each, _ in counted(blocks)] + [cost_of_choice[row] for row in pilot if cost_of_choice]
-        planned = plan(task, classes, others, flips, budget - sum(cost.passes for cost in spent))
+        choice = choose(task, others, flips, budget - sum(cost.passes for cost in spent))
+        warn_if_hardly_better_than_anew(task, others, choice)
+        planned = assignments(others, classes, task.options, choice)
         blocks += carry_out(task, planned, flips, pool)
         given += planned
     outcome = np.full(len(task.positions), Outcome.NOT_CERTIFIED_BEFORE.value, dtype=object)
@@ -60,12 +65,32 @@ def replay(task: Task, pool: Executor | None) -> Done:
 
 
 def check_passes(task: Task, passes: int) -> None:
-    """ValueError if every input is to be given more passes than the method may replay."""
-    cached, largest = task.terms.samples, task.method.most_passes(task.terms.samples)
+    """ValueError if every input is to be given more passes than the method may replay, and it draws no fresh votes instead."""
+    cached = task.terms.samples
+    largest = max(option.method.most_passes(cached) for option in task.options)
     if task.objective is None and passes > largest:
         raise ValueError(
             f"expected at most {largest} samples for method {task.method.name!r} and a cache of {cached} votes per input, "
             f"got {passes}; ask for fewer, or extend the cache by certifying with more"
+        )
+
+
+def warn_if_hardly_better_than_anew(task: Task, rows: Ints, choice: Choice) -> None:
+    """A warning where a choice of methods is expected to save hardly any forward passes over fresh votes for all inputs."""
+    anew = next((option for option in task.options if option.method.baseline), None)
+    if task.objective is None or anew is None or len(task.options) == 1:
+        return
+    most = most_passes(task, anew)
+    predict, given = predictor(task, anew, 0.0, most), float(choice.passes.sum())
+    gain = (
+        equal_passes(task.beliefs.of(rows), predict, task.objective, choice.worth, most) * len(rows) / max(given, 1.0)
+    )
+    if gain < SMALLEST_GAIN:
+        warnings.warn(
+            f"fresh votes alone are expected to give as much for {gain:.2f} times the forward passes: with {task.samples:,} per "
+            f"input and {task.terms.samples:,} cached votes there is little to save, and certifying anew (method={anew.method.name!r}) "
+            "may be as fast; a smaller budget, or a cache with more votes, saves more",
+            stacklevel=5,
         )
 
 
@@ -105,22 +130,38 @@ def flips_seen(task: Task, rows: Ints, blocks: Sequence[Block]) -> float:
     return float(f"{lost[rows].sum() / at_risk:.1g}") if at_risk else 0.0
 
 
-def plan(task: Task, classes: Ints, rows: Ints, flips: float, budget: int) -> list[Assignment]:
+def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
     """An option and passes for each row. Skipped inputs leave their share of the budget to others."""
-    passes = np.full(len(rows), task.samples)
-    choice = Choice(np.zeros(len(rows), dtype=np.int64), passes)
-    if has_plan(task):
-        cached, beliefs = task.terms.samples, task.beliefs.of(rows)
-        largest = min(task.method.most_passes(cached), cached, MOST_OF_MEAN * task.samples)
-        expected = [
-            option.method.expected_radius(replace(task.terms, sides=option.sides, flips=flips), largest)
-            for option in task.options
-        ]
-        if task.objective is None:
-            choice = Choice(best_option(beliefs, expected, Objective(), passes), passes)
-        else:
-            choice = plan_budget(beliefs, expected, task.objective, budget, largest)
-    return assignments(rows, classes, task.options, choice)
+    if not has_plan(task):
+        return Choice(np.zeros(len(rows), dtype=np.int64), np.full(len(rows), task.samples))
+    # In the order of their digests: where one of equal inputs gets more, it is the same whatever order they come in.
+    order = np.array(sorted(range(len(rows)), key=lambda i: task.cache.digests[rows[i]]), dtype=np.int64)
+    beliefs, most = task.beliefs.of(rows[order]), [most_passes(task, option) for option in task.options]
+    predictors = [predictor(task, option, flips, each) for option, each in zip(task.options, most, strict=True)]
+    if task.objective is None:
+        possible = [each >= task.samples for each in most]
+        if not any(possible):  # as `check_passes` found, a method allows it; the source says what it lacks
+            possible = [option.method.most_passes(task.terms.samples) >= task.samples for option in task.options]
+        option = best_option(beliefs, predictors, Objective(), task.samples, possible)
+        choice = Choice(option, np.full(len(rows), task.samples))
+    else:
+        choice = plan_budget(beliefs, predictors, task.objective, budget, most)
+    back = np.argsort(order)
+    return replace(choice, option=choice.option[back], passes=choice.passes[back])
+
+
+def most_passes(task: Task, option: Option) -> int:
+    """How many passes an input is given at most with an option: of fresh votes any number that the plan may want."""
+    existing = min(most_samples(task.source, stream) for stream in option.method.streams)
+    wanted = task.samples if task.objective is None else MOST_OF_MEAN * task.samples
+    return min(option.method.most_passes(task.terms.samples), existing, wanted)
+
+
+def predictor(task: Task, option: Option, flips: float, most: int) -> RadiusPredictor:
+    """The radius to expect of an option. Similar budgets share its tables."""
+    larger = MOST_OF_MEAN * 2 ** int(task.samples - 1).bit_length()
+    largest = max(most, min(option.method.most_passes(task.terms.samples), larger))
+    return option.method.expected_radius(replace(task.terms, sides=option.sides, flips=flips), largest)
 
 
 def assignments(rows: Ints, classes: Ints, options: Sequence[Option], choice: Choice) -> list[Assignment]:

@@ -2,22 +2,20 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.planning import RadiusPredictor, Selected
+from recert.planning import RadiusPredictor
 from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Terms
-from recert.recertification.questions import Question, seen_and_unseen_rivals
+from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
-from recert.votes import Votes, count_votes, first_places
 
 Floats = NDArray[np.float64]
-_Wanted = tuple[tuple[int, ...] | None, NDArray[np.bool_], int, int]
-"""A question to be: rivals, on which cached noises the event holds, on how many, and how many of these to replay."""
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,7 @@ class Series(ReplayMethod):
     name: ClassVar[str] = "series"
     flips_to_expect: ClassVar[int] = 1
     """How many times the flips of other inputs the plan counts on."""
+    only_most_losses: ClassVar[bool] = True
 
     def lower_bound(
         self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
@@ -38,40 +37,24 @@ class Series(ReplayMethod):
         kept = of.replayed - of.lost
         return np.asarray(bounds.series_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
-    def questions(self, selected: Selected, cached: Votes, passes: int, terms: Terms) -> tuple[Question, ...] | None:
+    def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
-            event = cached == selected.top
-            return _questions([(None, event, int(np.count_nonzero(event)), passes)], passes)
-        counts = count_votes(cached, terms.classes)
-        rivals, unseen = seen_and_unseen_rivals(selected.top, selected.votes, counts)
-        of_class = selected.share(selected.top)
-        asked: list[_Wanted] = [
-            (None, cached == selected.top, int(counts[selected.top]), _replays(of_class, passes)),
-            *(
-                ((b,), cached != b, len(cached) - int(counts[b]), _replays(1 - selected.share(b), passes))
-                for b in rivals
-            ),
-        ]
+            return Numbers.of_class(chosen, passes)
+        rows, shares = np.arange(len(passes)), 1 - chosen.shares
+        shares[rows, chosen.tops] = chosen.top_shares
         # All noises are of the kind "not b" for a rival that f never voted for. Asked even where there is none.
-        of_unseen = 0.5 / (selected.total + 1.0)
-        asked.append((unseen, np.ones(len(cached), dtype=bool), len(cached), _replays(1 - of_unseen, passes)))
-        return _questions(asked, passes)
-
-    def to_bound(self, changes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The most losses of rivals that share a question: the bound falls as losses grow."""
-        return changes[-1:]
+        of_unseen = 1 - 0.5 / (chosen.totals + 1.0)
+        return Numbers(
+            _replays(shares, passes[:, None]),
+            np.zeros_like(chosen.votes),
+            _replays(of_unseen, passes),
+            unseen_anyway=True,
+        )
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         table = bound_table(self, terms.circumstances, largest)
-        if terms.sides == 1:
-            return table.radius(1)
-
-        def predicted(p: Floats, q: Floats, m: Floats) -> Floats:
-            # Of m noises, the class has p m and a rival is not voted for on (1 - q) m.
-            top = table.on_scale(p, m * p)
-            return terms.noise.planned_radius(top, np.maximum(table.on_scale(1 - q, m * (1 - q)), top))
-
-        return predicted
+        # With rivals, noises are replayed as they come: of m of them, the class has p m, and (1 - q) m are not for a rival.
+        return table.radius(1) if terms.sides == 1 else table.as_noises_come().radius(2)
 
 
 @dataclass(frozen=True)
@@ -89,19 +72,9 @@ class FewFlips(Series):
         return np.asarray(bounds.few_flips_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
 
-def _replays(share: float, passes: int) -> int:
+def _replays(shares: NDArray[np.floating[Any]], passes: Ints) -> Ints:
     """Of so many noises as they come, how many may be expected to be of a kind; at least one."""
-    return max(1, int(np.floor(share * passes)))
-
-
-def _questions(asked: list[_Wanted], passes: int) -> tuple[Question, ...] | None:
-    """None if any has too few noises."""
-    if any(votes < replays for _, _, votes, replays in asked):
-        return None
-    none = np.zeros(0, dtype=np.uint32)
-    return tuple(
-        Question(rivals, votes, first_places(event, replays, 2 * passes).astype(np.uint32), none) for rivals, event, votes, replays in asked
-    )  # fmt: skip
+    return np.asarray(np.maximum(1, np.floor(shares * passes)), dtype=np.int64)
 
 
 @lru_cache(maxsize=64)

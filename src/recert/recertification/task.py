@@ -85,11 +85,17 @@ class Task:
     def certified_before(self) -> NDArray[np.bool_]:
         """Which rows the original was certified on, at the method's error: others are skipped."""
         alpha = self.method.alpha_to_skip(self.terms)
-        return self.cache.certify(alpha=alpha, certificate=self.certificate).certified
+        return self.cache.certified(alpha=alpha, certificate=self.certificate)
 
-    def cached_votes(self, row: int) -> Votes:
-        """Estimation votes of the original. They make every claim."""
-        return self.cache.votes(self.cache.digests[row])
+    @cached_property
+    def cached_counts(self) -> Ints:
+        """Estimation votes of the original by class, rows x classes. They make every claim."""
+        return self.cache.counts(Stream.ESTIMATION)
+
+    def cached_votes(self, rows: Sequence[int]) -> dict[int, Votes]:
+        """Them one by one, by row. Those that belong to a stored part are copied, so that they do not keep all of it in memory."""
+        votes = self.cache.each_votes([self.cache.digests[row] for row in rows])
+        return {rows[i]: each if each.flags.writeable else each.copy() for i, each in votes}
 
     def draw(self, rows: Sequence[int], noises: Sequence[tuple[Stream, range | Ints]]) -> Iterator[Drawn]:
         """Votes of the modified model on some noises of each row, row by row as they are drawn."""

@@ -3,7 +3,7 @@
 from recert.sampling.sampler import Sampler
 from recert.sampling.source import Drawn, check_unchanged, collect, collect_each, open_source
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work
+from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work, most_samples
 
 __all__ = [
     "Drawn",
@@ -17,5 +17,6 @@ __all__ = [
     "check_unchanged",
     "collect",
     "collect_each",
+    "most_samples",
     "open_source",
 ]

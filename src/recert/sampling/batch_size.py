@@ -2,44 +2,69 @@
 
 import math
 import time
+from collections.abc import Callable
 
 import torch
 
 from recert.models.inference import PreparedModel
 from recert.sampling.network import Network
 
-ELEMENTS_PER_BATCH = 2**20
-"""On a CPU, batches that stay near its caches; larger ones were not faster (benchmarks/scaling.py)."""
-ELEMENTS_TRIED = (2**21, 2**27)
-"""On a device, the smallest and the largest batch that is timed."""
+ELEMENTS_PER_BATCH = {"cpu": 2**17, "cuda": 2**21}
+"""Where the search begins. On a CPU larger batches leave its caches, and their memory is given back and taken anew at every layer."""
+FEWEST_ELEMENTS = {"cpu": 2**16, "cuda": 2**21}
+MOST_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 LARGEST_BATCH = {"cpu": 4_096, "cuda": 16_384}
-WORTH_DOUBLING = 1.02
-"""Doubling must make samples cheaper by so much: less is within what timings vary, and takes memory for nothing."""
+WORTH_DOUBLING = {"cpu": 1.1, "cuda": 1.02}
+"""Another size must make samples cheaper by so much: less is within what timings vary, more so on a CPU, which others use as well."""
 TIMED_PASSES = 3
+TIMED_SECONDS = 0.1
+"""On a CPU passes are timed one by one, at least two, until so much time has gone by: the fastest is the one that nothing disturbed."""
+WORTH_TIMING = 0.005
+"""Seconds of a batch on a CPU. A faster network keeps the usual size: it is hardly ever what takes the time."""
 
 
 def usual_batch_size(elements: int, device: torch.device) -> int:
-    """By the size of an input: the choice on a CPU, where to begin on a device."""
-    wanted = ELEMENTS_PER_BATCH if device.type != "cuda" else ELEMENTS_TRIED[0]
-    return min(_power_of_two(wanted / elements), LARGEST_BATCH.get(device.type, 4_096))
+    """By the size of an input: where the search begins."""
+    kind = _kind(device)
+    return min(_power_of_two(ELEMENTS_PER_BATCH[kind] / elements), LARGEST_BATCH[kind])
 
 
-def fastest_batch_size(network: Network, shape: tuple[int, ...], smallest: int) -> int:
-    """Double the batch as long as that makes samples cheaper and memory suffices. The network is timed uncompiled."""
-    largest = min(_power_of_two(ELEMENTS_TRIED[1] / math.prod(shape)), LARGEST_BATCH["cuda"])
-    best, size, rate = smallest, smallest, 0.0
-    while size <= max(largest, smallest):
+def fastest_batch_size(network: Network, shape: tuple[int, ...], usual: int) -> int:
+    """Double the batch as long as that makes samples cheaper and memory suffices. The network is timed uncompiled.
+
+    On a CPU also halve it if doubling does not help; on a device the search begins with the smallest.
+    """
+    kind = _kind(network.device)
+    largest = max(usual, min(_power_of_two(MOST_ELEMENTS[kind] / math.prod(shape)), LARGEST_BATCH[kind]))
+    rate = _samples_per_second(network, shape, usual)
+    if kind == "cpu" and usual / rate < WORTH_TIMING:
+        return usual
+    doublings = [usual * 2**k for k in range(1, (largest // usual).bit_length())]
+    best = _climb(network, shape, usual, rate, doublings)
+    if best == usual:
+        fewest = _power_of_two(FEWEST_ELEMENTS[kind] / math.prod(shape))
+        best = _climb(network, shape, usual, rate, [usual // 2**k for k in range(1, (usual // fewest).bit_length())])
+    if kind == "cuda":
+        torch.cuda.empty_cache()
+    return best
+
+
+def _climb(network: Network, shape: tuple[int, ...], best: int, rate: float, sizes: list[int]) -> int:
+    """The last of the sizes up to which each makes samples cheaper."""
+    worth = WORTH_DOUBLING[_kind(network.device)]
+    for size in sizes:
         try:
             now = _samples_per_second(network, shape, size)
         except Exception as error:
-            # The smallest batch must run: if it does not, the caller halves it, or reports the network as unusable.
-            if size > smallest and out_of_memory(error):
+            # The first batch must run: if it does not, the caller halves it, or reports the network as unusable.
+            if out_of_memory(error):
                 break
             raise
-        if now < rate * WORTH_DOUBLING:
+        if now < rate * worth:
             break
-        best, rate, size = size, now, 2 * size
-    torch.cuda.empty_cache()
+        if network.device.type == "cpu" and now < _samples_per_second(network, shape, best) * worth:
+            break  # what was slow before was something else that ran on the machine
+        best, rate = size, now
     return best
 
 
@@ -53,18 +78,33 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def _samples_per_second(network: Network, shape: tuple[int, ...], size: int) -> float:
-    model = network.model
+    model, kind = network.model, _kind(network.device)
     run = model.uncompiled if isinstance(model, PreparedModel) else model
     batch = network.empty_batch(size, shape).fill_(0.5)
     with torch.inference_mode(), network.modes():
         # One pass that is not timed: it allocates memory and chooses kernels.
         run(batch)
-        torch.cuda.synchronize(network.device)
-        started = time.perf_counter()
-        for _ in range(TIMED_PASSES):
-            run(batch)
-        torch.cuda.synchronize(network.device)
-    return TIMED_PASSES * size / (time.perf_counter() - started)
+        if kind == "cuda":  # a device takes passes in a queue, so they are timed together
+            return TIMED_PASSES * size / _seconds(lambda: [run(batch) for _ in range(TIMED_PASSES)], network.device)
+        taken: list[float] = []
+        while len(taken) < 2 or sum(taken) < TIMED_SECONDS:
+            taken.append(_seconds(lambda: run(batch), network.device))
+    return size / min(taken)
+
+
+def _seconds(call: Callable[[], object], device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    started = time.perf_counter()
+    call()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - started
+
+
+def _kind(device: torch.device) -> str:
+    """Any other device has the sizes of a CPU, which makes its batches."""
+    return "cuda" if device.type == "cuda" else "cpu"
 
 
 def _power_of_two(value: float) -> int:

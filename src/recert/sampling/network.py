@@ -40,6 +40,11 @@ class Network:
             )
         return self._classes
 
+    @property
+    def may_be_timed(self) -> bool:
+        """Whether calls cost nothing but time: a function may ask a service that counts them."""
+        return self.device.type == "cuda" or (self.device.type == "cpu" and isinstance(self.model, nn.Module))
+
     def numerics(self, batch_size: int) -> Numerics:
         """Everything beside the weights that can change the last bit of a logit."""
         with self.model.torch_flags() if isinstance(self.model, PreparedModel) else nullcontext():

@@ -21,19 +21,24 @@ def probe(network: Network, batch: Tensor) -> None:
     """
     half = max(1, len(batch) // 2)
     first = network.answer(batch)
-    beside = network.answer(torch.cat([batch[:half], 4 * batch[half:]]))
+    beside = network.answer(_joined(batch, batch[:half], 4 * batch[half:]))
     if not _same(first[:half], beside[:half]):
         _refuse(network, batch, first, first[:half], beside[:half])
-    behind = network.answer(torch.cat([4 * batch[:half], batch[half:]]))
+    behind = network.answer(_joined(batch, 4 * batch[:half], batch[half:]))
     if not _same(first[half:], behind[half:]):
         _refuse(network, batch, first, first[half:], behind[half:])
-    reverse = network.answer(torch.empty_like(batch).copy_(batch.flip(0))).flip(0)
+    reverse = network.answer(_joined(batch, batch.flip(0))).flip(0)
     if not _close(first, reverse):
         _refuse(network, batch, first, first, reverse)
     last = first[-1:].expand_as(first)
-    alone = network.answer(torch.empty_like(batch).copy_(batch[-1:]))  # in the memory format of the batch
+    alone = network.answer(_joined(batch, batch[-1:].expand_as(batch)))
     if not _close(last, alone):
         _refuse(network, batch, first, last, alone)
+
+
+def _joined(batch: Tensor, *parts: Tensor) -> Tensor:
+    """Rows in the memory format of the batch, in which alone the network computes to the same bits: `cat` loses it for one row."""
+    return torch.empty_like(batch).copy_(torch.cat(parts))
 
 
 def _refuse(network: Network, batch: Tensor, first: Tensor, expected: Tensor, got: Tensor) -> None:

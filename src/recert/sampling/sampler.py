@@ -58,11 +58,12 @@ class Sampler:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
-        self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.device.type == "cuda")
+        self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
         self.classes = self._network.classes
         self._name = identity
         self.identity = identify(model, identity)
         self._first: list[tuple[Work, Votes]] = []
+        self._again: Votes | None = None
 
     @property
     def numerics(self) -> Numerics:
@@ -77,16 +78,18 @@ class Sampler:
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
-        for chunk in self._drawn(works, task, progress):
+        for chunk in self._drawn(works, task, progress, replaying=True):
             self._remember(chunk)
             yield chunk
 
-    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+    def _drawn(
+        self, works: Sequence[Work], task: str, progress: ProgressCallback | None, *, replaying: bool
+    ) -> Iterator[VoteChunk]:
         total = sum(len(work.samples) for work in works)
         done = 0
         failed: dict[int, str] = {}
         # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
-        for batch, parts in self._under_way(works):
+        for batch, parts in self._under_way(works, replaying):
             for chunk in self._finished(batch, parts, failed):
                 yield chunk
                 done += len(chunk.votes)
@@ -102,8 +105,10 @@ class Sampler:
         remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(f"the model was changed while its votes were drawn; {remedy}")
-        works = [work for work, _ in self._first]
-        again = np.concatenate([chunk.votes for chunk in self._drawn(works, "replaying", None)])
+        again = self._again
+        if again is None:
+            works = [work for work, _ in self._first]
+            again = np.concatenate([chunk.votes for chunk in self._drawn(works, "replaying", None, replaying=False)])
         before = np.concatenate([votes for _, votes in self._first])
         wrong = int((again != before).sum())
         if is_more_than_rounding(wrong, len(again), same_numerics=True):
@@ -120,11 +125,19 @@ class Sampler:
             samples = chunk.work.samples[chunk.start : chunk.start + len(votes)]
             self._first.append((replace(chunk.work, samples=samples), votes))
 
-    def _under_way(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
+    def _with_replays(self, rows: NoisyRows) -> NoisyRows:
+        """The rows of a batch, and the first votes of all once more, if they fit in: a last batch would be padded anyway."""
+        first = [work for work, _ in self._first]
+        if not REPLAYED == sum(len(work.samples) for work in first) <= self.batch_size - len(rows.rows):
+            return rows
+        return rows.followed_by(noisy_rows(next(pack(first, REPLAYED))))
+
+    def _under_way(self, works: Sequence[Work], replaying: bool) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
         """Batches in order, each handed out when some more have been begun."""
         waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
         for batch in pack(works, self.batch_size):
-            waiting.append((batch, self._begin(noisy_rows(batch))))
+            rows = noisy_rows(batch)
+            waiting.append((batch, self._begin(self._with_replays(rows) if replaying else rows)))
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
@@ -144,9 +157,12 @@ class Sampler:
             for piece in (replace(p, batch_start=0) for p in batch if p.work.position not in failed):
                 yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
             return
+        drawn = batch[-1].batch_start + batch[-1].length
+        # What the last batch of all says about the first votes is as good as another batch after it.
+        self._again = votes[drawn:] if len(votes) > drawn else None
         for piece in batch:
             end = piece.batch_start + piece.length
-            share = seconds * piece.length / len(votes)
+            share = seconds * piece.length / drawn
             yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
 
     def _begin(self, wanted: NoisyRows) -> list["_Pending"]:

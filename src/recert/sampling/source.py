@@ -72,11 +72,21 @@ def check_unchanged(source: VoteSource) -> None:
 
 @dataclass(frozen=True)
 class Drawn:
-    """All votes of one work, counted."""
+    """All votes of one work."""
 
     votes: Votes
-    counts: NDArray[np.int64]
+    classes: int
     seconds: float
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Votes by class."""
+        return count_votes(self.votes, self.classes)
+
+    @property
+    def nobody(self) -> int:
+        """Invalid votes among them."""
+        return int(np.count_nonzero(self.votes >= self.classes))
 
 
 def collect(
@@ -100,7 +110,7 @@ def collect_each(
         votes = np.concatenate(pieces[i]) if pieces[i] else np.zeros(0, dtype=np.uint8)
         # Memory is that of works under way, not of all of them.
         pieces[i].clear()
-        return Drawn(votes, count_votes(votes, source.classes), seconds[i])
+        return Drawn(votes, source.classes, seconds[i])
 
     for chunk in source.draw(works, task, progress):
         i = number[id(chunk.work)]

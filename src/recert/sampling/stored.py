@@ -46,6 +46,7 @@ class StoredVotes:
         self._votes = {stream: _encode(votes, self.classes) for stream, votes in raw.items()}
         self.identity = ModelIdentity("stored votes", _digest(self._votes))
         self.streams = frozenset(raw)
+        self.existing = {stream: votes.shape[1] for stream, votes in raw.items()}
         self.noise: Noise | None = None  # whatever made the votes
         self.seed: int | None = None
         self.numerics = Numerics.from_text({"source": "stored votes"})
@@ -75,7 +76,12 @@ class StoredVotes:
                     f"expected at least {wanted} stored {name} votes per input, got {have}; "
                     f"pass StoredVotes(..., {name}=...) with that many columns, or ask for fewer samples"
                 )
-            yield VoteChunk(work, 0, votes[work.position, np.asarray(work.samples, dtype=np.int64)], 0.0)
+            yield VoteChunk(work, 0, votes[work.position, _index(work.samples)].copy(), 0.0)
+
+
+def _index(samples: range | NDArray[np.int64]) -> slice | NDArray[np.int64]:
+    """Where samples are; numpy itself would go through a range in Python, one by one."""
+    return slice(samples.start, samples.stop, samples.step) if isinstance(samples, range) else samples
 
 
 def _check(votes: NDArray[Any], stream: Stream, inputs: int) -> None:

@@ -1,6 +1,6 @@
 """What is to be drawn, what comes back, and how work of many inputs is packed into full batches."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream
+from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
 
@@ -47,7 +48,11 @@ ProgressCallback = Callable[[Progress], None]
 
 @runtime_checkable
 class VoteSource(Protocol):
-    """Where votes come from: a model under noise, or votes that exist already."""
+    """Where votes come from: a model under noise, or votes that exist already.
+
+    A source that can give only so many votes of a stream may say so in `existing`, a mapping from streams to numbers: no plan
+    then asks for more.
+    """
 
     classes: int
     identity: ModelIdentity
@@ -73,6 +78,12 @@ class VoteSource(Protocol):
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Votes of all works, in order, as chunks that may split a work."""
         ...
+
+
+def most_samples(source: VoteSource, stream: Stream) -> int:
+    """How many votes of a stream it can give of an input: any number, unless its votes exist already and it says so."""
+    limits: Mapping[Stream, int] = getattr(source, "existing", {})
+    return limits.get(stream, LARGEST_SAMPLE)
 
 
 @dataclass(frozen=True)
@@ -107,13 +118,14 @@ def pack(works: Iterable[Work], batch_size: int) -> Iterator[list[Piece]]:
         yield batch
 
 
-def noisy_rows(batch: list[Piece]) -> NoisyRows:
+def noisy_rows(batch: Sequence[Piece]) -> NoisyRows:
     """The rows of a packed batch, by the positions of their inputs."""
-    length = batch[-1].batch_start + batch[-1].length
-    rows, samples, streams = (np.empty(length, dtype=np.int64) for _ in range(3))
+    lengths = [piece.length for piece in batch]
+    samples = np.empty(sum(lengths), dtype=np.int64)
     for piece in batch:
+        some = piece.work.samples[piece.work_start : piece.work_start + piece.length]
+        # numpy itself would go through a range in Python, one by one.
         here = slice(piece.batch_start, piece.batch_start + piece.length)
-        rows[here] = piece.work.position
-        samples[here] = piece.work.samples[piece.work_start : piece.work_start + piece.length]
-        streams[here] = piece.work.stream
-    return NoisyRows(rows, samples, streams)
+        samples[here] = np.arange(some.start, some.stop, some.step) if isinstance(some, range) else some
+    rows, streams = np.array([(piece.work.position, piece.work.stream) for piece in batch], dtype=np.int64).T
+    return NoisyRows(np.repeat(rows, lengths), samples, np.repeat(streams, lengths))

@@ -1,0 +1,71 @@
+"""The check that a model is what it was draws its votes in the padding of the last batch, where there is room."""
+
+import numpy as np
+import pytest
+import torch
+
+from recert import Gaussian
+from recert.errors import UnusableModel
+from recert.noise import Stream
+from recert.sampling import Sampler, Work, check_unchanged, collect
+
+BATCH, FIRST = 128, 64
+INPUTS = np.linspace(0, 1, 4 * 6, dtype=np.float32).reshape(4, 6)
+
+
+class Counted:
+    """Class 1 where the sum of a row is positive; the other one from some call on."""
+
+    def __init__(self) -> None:
+        self.calls, self.turns_at = 0, 10**9
+
+    def __call__(self, batch: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        sums = batch.sum(dim=1) * (1 if self.calls < self.turns_at else -1)
+        return torch.stack([-sums, sums], dim=1)
+
+
+def opened(model: Counted) -> Sampler:
+    source = Sampler(model, INPUTS, noise=Gaussian(2.0), seed=1, batch_size=BATCH, device="cpu", identity="counted")
+    model.calls = 0
+    return source
+
+
+def works(samples: int) -> list[Work]:
+    """Two inputs, the second with so many samples more than a batch."""
+    return [Work(2, Stream.ESTIMATION, range(BATCH)), Work(1, Stream.FRESH, range(BATCH + samples))]
+
+
+@pytest.mark.parametrize(("last", "more"), [(1, 0), (BATCH - FIRST, 0), (BATCH - FIRST + 1, 1), (BATCH, 1)])
+def test_another_batch_is_drawn_only_without_room(last: int, more: int) -> None:
+    model = Counted()
+    source = opened(model)
+    votes = [each.votes for each in collect(source, works(last), "")]
+    assert model.calls == 3
+    check_unchanged(source)
+    assert model.calls == 3 + more
+    # The votes themselves are those of the definition, whatever else was in their batches.
+    alone = Sampler(Counted(), INPUTS, noise=Gaussian(2.0), seed=1, batch_size=1, device="cpu", identity="counted")
+    for mine, work in zip(votes, works(last), strict=True):
+        assert mine.tolist() == collect(alone, [work], "")[0].votes.tolist()
+
+
+@pytest.mark.parametrize("last", [1, BATCH])
+def test_a_model_that_turns_with_its_last_batch_is_found(last: int) -> None:
+    model = Counted()
+    source = opened(model)
+    model.turns_at = 3 if last == 1 else 4
+    collect(source, works(last), "")
+    with pytest.raises(UnusableModel, match="does not vote as it did"):
+        check_unchanged(source)
+
+
+def test_votes_that_were_drawn_since_are_covered_too() -> None:
+    """What an earlier draw said of the model is no answer for a later one."""
+    model = Counted()
+    source = opened(model)
+    collect(source, works(1), "")
+    model.turns_at = model.calls + 1
+    collect(source, [Work(0, Stream.ESTIMATION, range(BATCH))], "")
+    with pytest.raises(UnusableModel, match="does not vote as it did"):
+        check_unchanged(source)
