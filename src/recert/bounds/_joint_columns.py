@@ -1,13 +1,13 @@
 """ln P at many points that share few values of p and of y: tails of K and chances of G are computed once for each.
 
-Letters as in `_joint_chance`. Most of the time of `joint_lower` is spent here, so nothing is allocated at a point.
+Letters as in `_joint_chance`. Most of the time of `joint_lower` is spent here. So nothing is allocated at a point, and all
+numbers lie in two arrays: every array that is handed to a compiled function is counted in and out.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series
 from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, span, tails, window
@@ -15,114 +15,131 @@ from recert.compiled import compiled
 
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
 SPACE = 1 << 20  # numbers, 8 MB
+# In `whole`: the number of rows that are taken; the row of each place of p, or -1; for each place of y the first g of its
+# chances, or -1, and how many there are; then the fewest votes of all f for the first g, for the next g, and so on.
+_ROW, _FIRST_G, _LENGTH, _FEWEST = 1, 1 + PLACES, 1 + 2 * PLACES, 1 + 3 * PLACES
 
 
 class Columns(NamedTuple):
-    """What is kept: for places of p, P(K >= fewest) for every g and f of the table; for places of y, the chances of G."""
+    """What is kept: for places of y the chances of G; for places of p, P(K >= fewest) for every f of the first g, and so on.
 
-    row_of_p: Integers
-    """The row of `reached` for a place of p; -1 if there is none yet."""
-    rows: Integers
-    """One number: how many rows are taken."""
-    reached: Floats
-    has_y: NDArray[np.bool_]
-    first_g: Integers
-    lengths: Integers
-    left_out: Floats
-    of_g: Floats
-    ratios: Floats
-    """(m1 - f) / (f + 1), the ratio of the chances of f + 1 and of f but for the odds, for every f of the table."""
-    of_f: Floats
-    sums: Floats
-    """These two are written anew at every point."""
+    In `real`: (m1 - f) / (f + 1) for every f, the ratio of the chances of f + 1 and of f but for the odds; the chances of F
+    and sums over g, both written anew at every point; what is left out of G's chances for each place of y; these chances;
+    rows of P(K >= fewest).
+    """
+
+    whole: Integers
+    real: Floats
+    f_length: int
+    g_length: int
+    rows: int
+
+
+@compiled
+def _left_out(columns: Columns) -> int:
+    return 3 * columns.f_length
+
+
+@compiled
+def _of_g(columns: Columns, place: int) -> int:
+    return 3 * columns.f_length + PLACES + place * columns.g_length
+
+
+@compiled
+def _reached(columns: Columns, row: int) -> int:
+    return 3 * columns.f_length + PLACES * (1 + columns.g_length) + row * columns.f_length * columns.g_length
 
 
 @compiled
 def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
-    """Nothing is kept yet. Tails will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
+    """Nothing is kept yet. Numbers will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    rows = min(PLACES, len(space) // (f_length * g_length))
-    f = outcomes.first_f + np.arange(f_length)
-    return Columns(
-        np.full(PLACES, -1), np.zeros(1, np.int64), space[: rows * g_length * f_length].reshape(rows, g_length * f_length),
-        np.zeros(PLACES, np.bool_), np.empty(PLACES, np.int64), np.empty(PLACES, np.int64), np.empty(PLACES), np.empty((PLACES, g_length)),
-        (outcomes.m1 - f) / (f + 1.0), np.empty(f_length), np.empty(f_length),
-    )  # fmt: skip
+    taken = 3 * f_length + PLACES * (1 + g_length)
+    rows = max(0, min(PLACES, (len(space) - taken) // (f_length * g_length)))
+    whole = np.full(_FEWEST + f_length * g_length, -1)
+    whole[0] = 0
+    for g in range(g_length):
+        for f in range(f_length):
+            whole[_FEWEST + g * f_length + f] = outcomes.fewest[f, g]
+    if rows > 0:
+        for i in range(f_length):
+            f = outcomes.first_f + i
+            space[i] = (outcomes.m1 - f) / (f + 1.0)
+    return Columns(whole, space, f_length, g_length, rows)
 
 
 @compiled
 def has_room(columns: Columns, place_of_p: int) -> bool:
-    return columns.row_of_p[place_of_p] >= 0 or columns.rows[0] < len(columns.reached)
+    return columns.whole[_ROW + place_of_p] >= 0 or columns.whole[0] < columns.rows
 
 
 @compiled
 def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float) -> None:
-    columns.row_of_p[place] = row = columns.rows[0]
-    columns.rows[0] += 1
-    fewest = outcomes.fewest
-    f_length, g_length = fewest.shape
-    first_k, of_k = tails(outcomes.n, p, fewest[0, g_length - 1], reach(outcomes.target))
-    last, reached = len(of_k) - 1, columns.reached[row]
-    for f in range(f_length):
-        for g in range(g_length):
-            # The last of the tails is at least the chance of any further k; the first is about all k before.
-            reached[g * f_length + f] = of_k[min(max(fewest[f, g] - first_k, 0), last)]
+    whole, real = columns.whole, columns.real
+    whole[_ROW + place] = row = whole[0]
+    whole[0] += 1
+    length, start = columns.f_length * columns.g_length, _reached(columns, row)
+    first_k, of_k = tails(outcomes.n, p, outcomes.fewest[0, columns.g_length - 1], reach(outcomes.target))
+    last = len(of_k) - 1
+    for i in range(length):
+        # The last of the tails is at least the chance of any further k; the first is about all k before.
+        real[start + i] = of_k[min(max(whole[_FEWEST + i] - first_k, 0), last)]
 
 
 @compiled
 def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float) -> None:
-    columns.has_y[place] = True
-    start, of_g, left_out = window(y, outcomes.m0, outcomes.first_g, outcomes.fewest.shape[1], reach(outcomes.target))
-    columns.first_g[place], columns.lengths[place], columns.left_out[place] = start, len(of_g), left_out
-    columns.of_g[place, : len(of_g)] = of_g
+    first, of_g, left_out = window(y, outcomes.m0, outcomes.first_g, columns.g_length, reach(outcomes.target))
+    columns.whole[_FIRST_G + place], columns.whole[_LENGTH + place] = first, len(of_g)
+    columns.real[_left_out(columns) + place] = left_out
+    start = _of_g(columns, place)
+    columns.real[start : start + len(of_g)] = of_g
 
 
 @compiled
 def _fill_chances_of_f(
-    of_f: Floats, ratios: Floats, m1: int, first: int, deviations: float, x: float
+    real: Floats, f_length: int, m1: int, first: int, deviations: float, x: float
 ) -> tuple[int, int, float]:
-    """`window` of F for 0 < x < 1, written to of_f: where it starts in the table, its length, and what is left out."""
-    last = first + len(of_f) - 1
+    """`window` of F for 0 < x < 1, written to its place in `real`: where it starts in the table, its length, and what is left out."""
+    last, start = first + f_length - 1, f_length
     low, high = span(x, m1, deviations)
     low = min(max(low, first), last)
     high = max(low, min(high, last))
     odds, mode = x / (1 - x), min(high, max(low, int((m1 + 1) * x)))
     at_mode, inverse = point_probability(mode, m1, x), (1 - x) / x
-    of_f[mode - low] = chance = at_mode
+    real[start + mode - low] = chance = at_mode
     for f in range(mode, high):
-        chance *= ratios[f - first] * odds
-        of_f[f + 1 - low] = chance
+        chance *= real[f - first] * odds
+        real[start + f + 1 - low] = chance
     chance = at_mode
     for f in range(mode, low, -1):
-        chance *= inverse / ratios[f - 1 - first]
-        of_f[f - 1 - low] = chance
+        chance *= inverse / real[f - 1 - first]
+        real[start + f - 1 - low] = chance
     left_out = 0.0
     if low > 0:
-        left_out += rest_of_series(of_f[0], low / ((m1 - low + 1.0) * odds))
+        left_out += rest_of_series(real[start], low / ((m1 - low + 1.0) * odds))
     if high < m1:
-        left_out += rest_of_series(of_f[high - low], (m1 - high) * odds / (high + 1.0))
+        left_out += rest_of_series(real[start + high - low], (m1 - high) * odds / (high + 1.0))
     return low - first, high - low + 1, left_out
 
 
 @compiled
-def _product(
-    of_f: Floats, of_g: Floats, reached: Floats, sums: Floats, base: int, f_length: int, length: int, number: int
-) -> float:
-    """The sum of of_f times of_g times what is reached, over a part of the table that begins at `base`."""
+def _product(real: Floats, f_length: int, length: int, of_g: int, number: int, base: int) -> float:
+    """The sum of the chances of F times those of G, from `of_g` on, times what is reached, from `base` on."""
+    of_f, sums = real[f_length : f_length + length], real[2 * f_length : 2 * f_length + length]
     for i in range(length):
         sums[i] = 0.0
     j = 0
     while j + 3 < number:  # four g at a time, by slices: in this form the compiler uses vector instructions
-        a, b, c, d = of_g[j], of_g[j + 1], of_g[j + 2], of_g[j + 3]
+        a, b, c, d = real[of_g + j], real[of_g + j + 1], real[of_g + j + 2], real[of_g + j + 3]
         at = base + j * f_length
-        of_a, of_b = reached[at : at + length], reached[at + f_length : at + f_length + length]
+        of_a, of_b = real[at : at + length], real[at + f_length : at + f_length + length]
         at += 2 * f_length
-        of_c, of_d = reached[at : at + length], reached[at + f_length : at + f_length + length]
+        of_c, of_d = real[at : at + length], real[at + f_length : at + f_length + length]
         for i in range(length):
             sums[i] += a * of_a[i] + b * of_b[i] + c * of_c[i] + d * of_d[i]
         j += 4
     while j < number:
-        a, of_a = of_g[j], reached[base + j * f_length : base + j * f_length + length]
+        a, of_a = real[of_g + j], real[base + j * f_length : base + j * f_length + length]
         for i in range(length):
             sums[i] += a * of_a[i]
         j += 1
@@ -137,17 +154,15 @@ def log_chance_in_columns(
     columns: Columns, outcomes: Outcomes, place_of_p: int, place_of_y: int, p: float, x: float, y: float
 ) -> float:
     """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places, if there is room."""
-    if columns.row_of_p[place_of_p] < 0:
+    whole, real, f_length = columns.whole, columns.real, columns.f_length
+    if whole[_ROW + place_of_p] < 0:
         _fill_column_of_p(columns, outcomes, place_of_p, p)
-    if not columns.has_y[place_of_y]:
+    if whole[_FIRST_G + place_of_y] < 0:
         _fill_column_of_y(columns, outcomes, place_of_y, y)
     start, length, left_out = _fill_chances_of_f(
-        columns.of_f, columns.ratios, outcomes.m1, outcomes.first_f, reach(outcomes.target), x
+        real, f_length, outcomes.m1, outcomes.first_f, reach(outcomes.target), x
     )
-    f_length = len(columns.of_f)
-    total = left_out + columns.left_out[place_of_y]
-    total += _product(
-        columns.of_f, columns.of_g[place_of_y], columns.reached[columns.row_of_p[place_of_p]], columns.sums,
-        columns.first_g[place_of_y] * f_length + start, f_length, length, columns.lengths[place_of_y],
-    )  # fmt: skip
+    base = _reached(columns, whole[_ROW + place_of_p]) + whole[_FIRST_G + place_of_y] * f_length + start
+    total = left_out + real[_left_out(columns) + place_of_y]
+    total += _product(real, f_length, length, _of_g(columns, place_of_y), whole[_LENGTH + place_of_y], base)
     return max(LOWEST, min(0.0, math.log(total) + ROUNDING)) if total > 0.0 else LOWEST

@@ -126,21 +126,16 @@ def _value(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part,
 
 
 @compiled
-def _at_node(
-    outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int, keys: Integers, values: Floats
-) -> float:
-    """A value that is computed once, as long as there is a place for it."""
+def _slot(keys: Integers, i: int, j: int) -> int:
+    """Where the value at a corner is kept, or may be; -1 if there is no place for it."""
     key = (i << 32) + j + 1
     # Most places are multiples of _APART: what is above it goes into the low digits.
     slot = (i // _APART * 0x9E37 + j // _APART * 0x79B1 + i + j) & (len(keys) - 1)
     for _ in range(16):
-        if keys[slot] == key:
-            return float(values[slot])
-        if keys[slot] == 0:
-            keys[slot], values[slot] = key, _value(outcomes, columns, q, box, part, i, j)
-            return float(values[slot])
+        if keys[slot] == key or keys[slot] == 0:
+            return slot
         slot = (slot + 1) & (len(keys) - 1)
-    return _value(outcomes, columns, q, box, part, i, j)
+    return -1
 
 
 @compiled
@@ -170,7 +165,7 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
     if part.low >= part.high:
         return _COVERED, Place(0, 0, LOWEST)
     most_cells = _MOST_CELLS if outcomes.fewest.size < 1 << 12 else _MOST_CELLS // 4
-    keys, values = np.zeros(_NODES, np.int64), np.empty(_NODES)
+    keys, values, at_corners = np.zeros(_NODES, np.int64), np.empty(_NODES), np.empty(4)
     stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
     depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
     largest, at_i, at_j = LOWEST, 0, 0
@@ -186,18 +181,23 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
             j2 - j1 + 0.0,
         )
         if bound > 0.0:
-            v00 = _at_node(outcomes, columns, q, box, part, i1, j1, keys, values)
-            v01 = _at_node(outcomes, columns, q, box, part, i1, j2, keys, values)
-            v10 = _at_node(outcomes, columns, q, box, part, i2, j1, keys, values)
-            v11 = _at_node(outcomes, columns, q, box, part, i2, j2, keys, values)
-            for v, i, j in ((v00, i1, j1), (v01, i1, j2), (v10, i2, j1), (v11, i2, j2)):
-                if v > largest:
+            for corner in range(4):
+                i, j = i2 if corner > 1 else i1, j2 if corner % 2 else j1
+                slot = _slot(keys, i, j)
+                if slot >= 0 and keys[slot] != 0:
+                    at_corners[corner] = values[slot]
+                    continue
+                value = _value(outcomes, columns, q, box, part, i, j)
+                at_corners[corner] = value
+                if slot >= 0:
+                    keys[slot], values[slot] = (i << 32) + j + 1, value
+                if value > largest:
                     p, x, _y = _point(q, part, i / _SIDE, j / _SIDE)
                     if _is_inside(box, part, p, x):
-                        largest, at_i, at_j = v, i, j
+                        largest, at_i, at_j = value, i, j
             if largest > outcomes.target:
                 return _EXCEEDED, Place(at_i // _APART, at_j // _APART, largest)
-            cell = Cell(low, high, y1, y2, v00, v01, v10, v11)
+            cell = Cell(low, high, y1, y2, at_corners[0], at_corners[1], at_corners[2], at_corners[3])
             if part.free == _X_IS_FREE:
                 bound, across, across_y = bound_cell_where_p_follows(outcomes, q, cell)
             else:

@@ -39,7 +39,7 @@ _DIRECT = 512  # tables up to this length are computed entry by entry
 _TIE = 1e-11  # outcomes whose statistic is this close below the observed one count as equal: more than rounding
 _BEYOND = 2.0  # deviations of the losses by which the table of outcomes reaches beyond the box
 # How far below the bound to search: whichever is less. In units of the half-width, finer costs more cells.
-_TOLERANCE, _RELATIVE_TOLERANCE = 2e-4, 0.02
+_TOLERANCE, _RELATIVE_TOLERANCE = 8e-5, 0.015
 
 
 _of_thread = threading.local()
