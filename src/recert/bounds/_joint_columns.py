@@ -16,7 +16,7 @@ from recert.compiled import compiled
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
 SPACE = 1 << 20  # numbers, 8 MB
 # In `whole`: the number of rows that are taken; the row of each place of p, or -1; for each place of y the first g of its
-# chances, or -1, and how many there are; then the fewest votes of all f for the first g, for the next g, and so on.
+# chances, and how many there are; then the fewest votes of all f for the first g, for the next g, and so on.
 _ROW, _FIRST_G, _LENGTH, _FEWEST = 1, 1 + PLACES, 1 + 2 * PLACES, 1 + 3 * PLACES
 
 
@@ -24,8 +24,9 @@ class Columns(NamedTuple):
     """What is kept: for places of y the chances of G; for places of p, P(K >= fewest) for every f of the first g, and so on.
 
     In `real`: (m1 - f) / (f + 1) for every f, the ratio of the chances of f + 1 and of f but for the odds; the chances of F
-    and sums over g, both written anew at every point; what is left out of G's chances for each place of y; these chances;
-    rows of P(K >= fewest).
+    and sums over g, both written anew at every point; the p of each place; the y of each place; what is left out of G's
+    chances for each place of y; these chances; rows of P(K >= fewest). Places move with the part of the surface that is searched:
+    a place that has another p or y by now is filled anew.
     """
 
     whole: Integers
@@ -36,25 +37,35 @@ class Columns(NamedTuple):
 
 
 @compiled
-def _left_out(columns: Columns) -> int:
-    return 3 * columns.f_length
+def _at_p(columns: Columns, place: int) -> int:
+    return 3 * columns.f_length + place
+
+
+@compiled
+def _at_y(columns: Columns, place: int) -> int:
+    return 3 * columns.f_length + PLACES + place
+
+
+@compiled
+def _left_out(columns: Columns, place: int) -> int:
+    return 3 * columns.f_length + 2 * PLACES + place
 
 
 @compiled
 def _of_g(columns: Columns, place: int) -> int:
-    return 3 * columns.f_length + PLACES + place * columns.g_length
+    return 3 * columns.f_length + 3 * PLACES + place * columns.g_length
 
 
 @compiled
 def _reached(columns: Columns, row: int) -> int:
-    return 3 * columns.f_length + PLACES * (1 + columns.g_length) + row * columns.f_length * columns.g_length
+    return 3 * columns.f_length + PLACES * (3 + columns.g_length) + row * columns.f_length * columns.g_length
 
 
 @compiled
 def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
     """Nothing is kept yet. Numbers will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    taken = 3 * f_length + PLACES * (1 + g_length)
+    taken = 3 * f_length + PLACES * (3 + g_length)
     rows = max(0, min(PLACES, (len(space) - taken) // (f_length * g_length)))
     whole = np.full(_FEWEST + f_length * g_length, -1)
     whole[0] = 0
@@ -65,6 +76,7 @@ def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
         for i in range(f_length):
             f = outcomes.first_f + i
             space[i] = (outcomes.m1 - f) / (f + 1.0)
+        space[3 * f_length : 3 * f_length + 2 * PLACES] = -1.0
     return Columns(whole, space, f_length, g_length, rows)
 
 
@@ -76,8 +88,11 @@ def has_room(columns: Columns, place_of_p: int) -> bool:
 @compiled
 def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float) -> None:
     whole, real = columns.whole, columns.real
-    whole[_ROW + place] = row = whole[0]
-    whole[0] += 1
+    if whole[_ROW + place] < 0:
+        whole[_ROW + place] = whole[0]
+        whole[0] += 1
+    row = whole[_ROW + place]
+    real[_at_p(columns, place)] = p
     length, start = columns.f_length * columns.g_length, _reached(columns, row)
     first_k, of_k = tails(outcomes.n, p, outcomes.fewest[0, columns.g_length - 1], reach(outcomes.target))
     last = len(of_k) - 1
@@ -90,7 +105,8 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
 def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float) -> None:
     first, of_g, left_out = window(y, outcomes.m0, outcomes.first_g, columns.g_length, reach(outcomes.target))
     columns.whole[_FIRST_G + place], columns.whole[_LENGTH + place] = first, len(of_g)
-    columns.real[_left_out(columns) + place] = left_out
+    columns.real[_left_out(columns, place)] = left_out
+    columns.real[_at_y(columns, place)] = y
     start = _of_g(columns, place)
     columns.real[start : start + len(of_g)] = of_g
 
@@ -155,14 +171,14 @@ def log_chance_in_columns(
 ) -> float:
     """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places, if there is room."""
     whole, real, f_length = columns.whole, columns.real, columns.f_length
-    if whole[_ROW + place_of_p] < 0:
+    if real[_at_p(columns, place_of_p)] != p:
         _fill_column_of_p(columns, outcomes, place_of_p, p)
-    if whole[_FIRST_G + place_of_y] < 0:
+    if real[_at_y(columns, place_of_y)] != y:
         _fill_column_of_y(columns, outcomes, place_of_y, y)
     start, length, left_out = _fill_chances_of_f(
         real, f_length, outcomes.m1, outcomes.first_f, reach(outcomes.target), x
     )
     base = _reached(columns, whole[_ROW + place_of_p]) + whole[_FIRST_G + place_of_y] * f_length + start
-    total = left_out + real[_left_out(columns) + place_of_y]
+    total = left_out + real[_left_out(columns, place_of_y)]
     total += _product(real, f_length, length, _of_g(columns, place_of_y), whole[_LENGTH + place_of_y], base)
     return max(LOWEST, min(0.0, math.log(total) + ROUNDING)) if total > 0.0 else LOWEST

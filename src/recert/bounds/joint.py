@@ -123,7 +123,7 @@ def _least_in_box(*columns: Floats) -> Floats:
     p_low, x_high = 1 - _share_above(away, cost / n), _share_above(lost, cost / np.maximum(m1, 1.0))
     y_low = np.maximum(0.0, gained - np.sqrt(2 * gained * cost / np.maximum(m0, 1.0)))
     least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, 1 - x_high)  # linear in p, which is at most 1
-    return np.where(m1 > 0, least - 2e-6, 0.0)
+    return np.where(m1 > 0, np.maximum(least - 2e-6, 0.0), 0.0)
 
 
 def _share_above(share: Floats, cost: Floats) -> Floats:
