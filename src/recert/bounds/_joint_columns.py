@@ -82,7 +82,7 @@ def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
 
 @compiled
 def has_room(columns: Columns, place_of_p: int) -> bool:
-    return columns.whole[_ROW + place_of_p] >= 0 or columns.whole[0] < columns.rows
+    return bool(columns.whole[_ROW + place_of_p] >= 0 or columns.whole[0] < columns.rows)
 
 
 @compiled

@@ -25,13 +25,14 @@ class Joint(ReplayMethod):
 
     name: ClassVar[str] = "joint"
 
-    def lower_bound(
-        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
-    ) -> Floats:
-        found = bounds.joint_lower(
-            of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha, groups=groups
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(
+            bounds.joint_lower(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha)
         )
-        return np.asarray(found)
+
+    def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
+        counts = (of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other)
+        return np.asarray(bounds.joint_lower(*counts, alpha, groups=groups))
 
     def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:

@@ -30,13 +30,10 @@ class Paired(ReplayMethod):
     name: ClassVar[str] = "paired"
     all_or_none: ClassVar[bool] = False
 
-    def lower_bound(
-        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
-    ) -> Floats:
-        found = np.asarray(
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(
             bounds.paired_lower(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha)
         )
-        return found if groups is None else np.asarray(np.minimum.reduceat(np.atleast_1d(found), groups))
 
     def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:

@@ -49,10 +49,12 @@ class ReplayMethod(Method):
         """How many noises of each kind are replayed for some inputs, with so many passes each."""
 
     @abstractmethod
-    def lower_bound(
-        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
-    ) -> Floats:
-        """Lower bounds on the events of many questions, from `recert.bounds`; with `groups`, the least of each."""
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        """Lower bounds on the events of many questions, from `recert.bounds`."""
+
+    def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
+        """The least bound of each group of questions; groups are those from one of `groups` to the next."""
+        return np.asarray(np.minimum.reduceat(np.atleast_1d(self.lower_bound(of, samples, alpha)), groups))
 
     def most_places(self, passes: int, samples: int, terms: Terms) -> int:
         """How far noises are looked for among the cached ones."""
@@ -94,9 +96,9 @@ class ReplayMethod(Method):
         of = EventCounts(*np.concatenate([np.asarray(each.arguments) for each in counts]).T)
         first = np.cumsum([0, *(len(each.arguments) for each in counts)])[:-1]
         if terms.sides == 1:
-            return Bounds(self.lower_bound(of, terms.samples, terms.alpha, first))
+            return Bounds(np.atleast_1d(self.lower_bound(of, terms.samples, terms.alpha)))
         groups = np.stack([first, first + 1], axis=1).ravel()
-        of_class, of_rivals = self.lower_bound(of, terms.samples, terms.alpha / 2, groups).reshape(-1, 2).T
+        of_class, of_rivals = self.least_lower_bound(of, terms.samples, terms.alpha / 2, groups).reshape(-1, 2).T
         return Bounds(of_class, np.nextafter(1 - of_rivals, 2.0))
 
 

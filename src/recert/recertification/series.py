@@ -31,9 +31,10 @@ class Series(ReplayMethod):
     """How many times the flips of other inputs the plan counts on."""
     only_most_losses: ClassVar[bool] = True
 
-    def lower_bound(
-        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
-    ) -> Floats:
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(bounds.series_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
+
+    def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
         kept = of.replayed - of.lost
         return np.asarray(bounds.series_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
@@ -65,9 +66,10 @@ class FewFlips(Series):
     # The bound falls steeply with each flip, and flips differ between inputs: it must pay even with twice as many.
     flips_to_expect: ClassVar[int] = 2
 
-    def lower_bound(
-        self, of: EventCounts, samples: int, alpha: float, groups: NDArray[np.int64] | None = None
-    ) -> Floats:
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(bounds.few_flips_lower(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
+
+    def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
         kept = of.replayed - of.lost
         return np.asarray(bounds.few_flips_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
