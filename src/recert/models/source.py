@@ -1,10 +1,20 @@
-"""The code of a function as text, without comments, layout and docstrings."""
+"""The code of a function as text, without comments, layout and docstrings, and what it mentions."""
 
 import ast
-import inspect
-import textwrap
-from types import CodeType, FunctionType
-from typing import Any
+import copy
+import dis
+import functools
+import importlib
+import importlib.util
+import linecache
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+
+from recert.models.trusted import is_installed_name
+
+NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "locals", "__import__"}
+"""Built-in functions that reach values by names which no reading of the code shows."""
 
 
 def code_text(function: FunctionType) -> str:
@@ -12,9 +22,10 @@ def code_text(function: FunctionType) -> str:
 
     Compiled code begins with a zero byte. It is another in other versions of Python.
     """
-    node = _own_node(function)
-    if node is None:
+    found = own_node(function.__code__, function)
+    if found is None:
         return f"\0{_compiled_text(function.__code__)}"
+    node = copy.deepcopy(found)
     for each in ast.walk(node):
         if (
             isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -24,33 +35,92 @@ def code_text(function: FunctionType) -> str:
     return ast.unparse(node)
 
 
-def code_names(code: CodeType) -> set[str]:
-    """Names of globals and attributes in a function and in the functions inside it."""
-    names = set(code.co_names)
+def own_node(code: CodeType, function: FunctionType) -> ast.AST | None:
+    """The part of its file that is this function, or None unless that part compiles to just the code that runs.
+
+    A file that was changed after it was imported shows other source than what runs.
+    """
+    # Not `inspect.getsource`: of a decorated function it shows what was decorated.
+    tree, compiled = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    wanted = _facts(code)
+    for each in compiled:
+        if each.co_name == code.co_name and _facts(each) == wanted:
+            nodes = [n for n in _functions(tree) if _first_line(n) == each.co_firstlineno and _name(n) == code.co_name]
+            # Two lambdas in a line cannot be told apart.
+            return nodes[0] if len(nodes) == 1 else None
+    return None
+
+
+def mentioned(code: CodeType) -> set[str]:
+    """Names of globals, of attributes and in strings, in a function and in the functions inside it."""
+    names = {*code.co_names, *(each for each in code.co_consts if isinstance(each, str) and each.isidentifier())}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names |= code_names(constant)
+            names |= mentioned(constant)
     return names
 
 
-def _own_node(function: FunctionType) -> ast.AST | None:
-    """The part of the source that is this function, or None if that is not certain."""
+def read(function: FunctionType) -> set[str]:
+    """The same without attributes that are only written or counted up, as in `self.calls += 1`."""
+    node = own_node(function.__code__, function)
+    names = mentioned(function.__code__)
+    return names if node is None else names - (written(node) - _loaded(node))
+
+
+def written(node: ast.AST) -> set[str]:
+    """Attributes that are assigned or counted up."""
+    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+
+
+def counted(function: FunctionType) -> set[str]:
+    """Attributes that are counted up: `self.calls += 1`."""
+    node = own_node(function.__code__, function)
+    nodes = [] if node is None else ast.walk(node)
+    return {n.target.attr for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)}
+
+
+def names_at_run_time(code: CodeType) -> set[str]:
+    """Which built-in functions it calls that reach values by computed names."""
+    calls = {
+        each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    } & NAMED_AT_RUN_TIME
+    return calls.union(*(names_at_run_time(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def imported_inside(function: FunctionType) -> Iterator[ModuleType]:
+    """Modules of the user's own that a function imports when it is called."""
+    package = function.__globals__.get("__package__") or ""
+    for name, level in sorted(set(_imports(function.__code__))):
+        try:
+            whole = importlib.util.resolve_name("." * level + name, package)
+            root = whole.partition(".")[0]
+            for each in dict.fromkeys((root, whole)):
+                if not is_installed_name(each):
+                    yield sys.modules.get(each) or importlib.import_module(each)
+        except ImportError:  # as it would be when the function is called
+            continue
+
+
+def _imports(code: CodeType) -> Iterator[tuple[str, int]]:
+    before = [0, 0]  # the last two constants: how many packages up, and which names
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            yield each.argval, before[0] if isinstance(before[0], int) else 0
+        elif each.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            before = [before[1], each.argval]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports(constant)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> tuple[ast.AST, list[CodeType]]:
+    """A file as a tree and as compiled code."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        compiled = compile(tree, "<source>", "exec")
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
-    nodes = [n for n in nodes if getattr(n, "name", "<lambda>") == function.__code__.co_name]
-    # Two functions of one name in one piece of source, such as two lambdas in a line, cannot be told apart by it.
-    if len(nodes) != 1:
-        return None
-    # A file that was changed after it was imported shows other source than what runs.
-    ours, found = (
-        _facts(function.__code__),
-        [_facts(c) for c in _codes(compiled) if c.co_name == function.__code__.co_name],
-    )
-    return nodes[0] if found == [ours] else None
+        tree = ast.parse(text)
+        return tree, _codes(compile(text, "<source>", "exec", dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], []), []
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -58,14 +128,41 @@ def _codes(code: CodeType) -> list[CodeType]:
     return inner + [deeper for each in inner for deeper in _codes(each)]
 
 
-def _facts(code: CodeType) -> tuple[Any, ...]:
-    """What is the same whether a function is compiled by itself or inside another: not how its variables are looked up."""
-    names = {*code.co_names, *code.co_freevars} - {"__class__"}
-    constants = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
-    inner = [_facts(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return code.co_varnames[: code.co_argcount], names, constants, inner
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield each
+
+
+def _name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    strings = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    patterns = {name for n in ast.walk(node) if isinstance(n, ast.MatchClass) for name in n.kwd_attrs}
+    attributes = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    return strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _facts(code: CodeType) -> tuple[object, ...]:
+    """All that a function does, but not where it stands."""
+    constants = tuple(_facts(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts)
+    variables = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return code.co_name, code.co_code, constants, *variables, *counts, code.co_exceptiontable
 
 
 def _compiled_text(code: CodeType) -> str:
-    constants = [_compiled_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    constants = [_compiled_text(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames} {code.co_freevars}"
+
+
+def _constant(value: object) -> str:
+    # `x in {"a", "b"}` has a frozen set, whose order differs from process to process.
+    return f"set {sorted(map(_constant, value))}" if isinstance(value, frozenset) else repr(value)
