@@ -13,6 +13,8 @@ from types import CodeType, FunctionType, ModuleType
 
 from recert.models.trusted import is_installed_name
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Facts = tuple[object, ...]
 NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "locals", "__import__"}
 """Built-in functions that reach values by names which no reading of the code shows."""
 
@@ -41,14 +43,9 @@ def own_node(code: CodeType, function: FunctionType) -> ast.AST | None:
     A file that was changed after it was imported shows other source than what runs.
     """
     # Not `inspect.getsource`: of a decorated function it shows what was decorated.
-    tree, compiled = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
-    wanted = _facts(code)
-    for each in compiled:
-        if each.co_name == code.co_name and _facts(each) == wanted:
-            nodes = [n for n in _functions(tree) if _first_line(n) == each.co_firstlineno and _name(n) == code.co_name]
-            # Two lambdas in a line cannot be told apart.
-            return nodes[0] if len(nodes) == 1 else None
-    return None
+    lines, nodes = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    found = nodes.get((lines.get(_facts(code), 0), code.co_name), [])
+    return found[0] if len(found) == 1 else None  # two lambdas in a line cannot be told apart
 
 
 def mentioned(code: CodeType) -> set[str]:
@@ -114,13 +111,20 @@ def _imports(code: CodeType) -> Iterator[tuple[str, int]]:
 
 
 @functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> tuple[ast.AST, list[CodeType]]:
-    """A file as a tree and as compiled code."""
+def _parsed(text: str) -> tuple[dict[Facts, int], dict[tuple[int, str], list[Function]]]:
+    """Of a file: the line in which each function begins, by what it does; and the functions, by line and name."""
     try:
         tree = ast.parse(text)
-        return tree, _codes(compile(text, "<source>", "exec", dont_inherit=True))
+        lines = {
+            _facts(each): each.co_firstlineno for each in _codes(compile(text, "<source>", "exec", dont_inherit=True))
+        }
     except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], []), []
+        return {}, {}
+    nodes: dict[tuple[int, str], list[Function]] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, Function):
+            nodes.setdefault((_first_line(each), _name(each)), []).append(each)
+    return lines, nodes
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -128,17 +132,11 @@ def _codes(code: CodeType) -> list[CodeType]:
     return inner + [deeper for each in inner for deeper in _codes(each)]
 
 
-def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda]:
-    for each in ast.walk(tree):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            yield each
-
-
-def _name(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> str:
+def _name(node: Function) -> str:
     return "<lambda>" if isinstance(node, ast.Lambda) else node.name
 
 
-def _first_line(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> int:
+def _first_line(node: Function) -> int:
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return min([node.lineno, *(each.lineno for each in decorators)])
 
@@ -150,7 +148,7 @@ def _loaded(node: ast.AST) -> set[str]:
     return strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
-def _facts(code: CodeType) -> tuple[object, ...]:
+def _facts(code: CodeType) -> Facts:
     """All that a function does, but not where it stands."""
     constants = tuple(_facts(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts)
     variables = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
