@@ -20,12 +20,10 @@ from recert.sampling.host_lane import HostLane, Ticket
 from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.probe import PROBE_BATCHES, probe
-from recert.sampling.rounding import is_more_than_rounding
+from recert.sampling.replays import FirstVotes
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
 from recert.votes import Votes
 
-REPLAYED = 64
-"""Votes that are drawn a second time, to see that the model is still what it was."""
 LARGEST_BATCH_ASKED = 2**20
 """The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
 
@@ -62,7 +60,7 @@ class Sampler:
         self.classes = self._network.classes
         self._name = identity
         self.identity = identify(model, identity)
-        self._first: list[tuple[Work, Votes]] = []
+        self._first = FirstVotes()
 
     @property
     def numerics(self) -> Numerics:
@@ -78,7 +76,7 @@ class Sampler:
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         for chunk in self._drawn(works, task, progress):
-            self._remember(chunk)
+            self._first.remember(chunk)
             yield chunk
 
     def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
@@ -97,28 +95,18 @@ class Sampler:
 
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
-        if not self._first:
+        if not self._first.works:
             return
         remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(f"the model was changed while its votes were drawn; {remedy}")
-        works = [work for work, _ in self._first]
-        again = np.concatenate([chunk.votes for chunk in self._drawn(works, "replaying", None)])
-        before = np.concatenate([votes for _, votes in self._first])
-        wrong = int((again != before).sum())
-        if is_more_than_rounding(wrong, len(again), same_numerics=True):
+        again = np.concatenate([chunk.votes for chunk in self._drawn(self._first.works, "replaying", None)])
+        half = self._network.dtype not in (torch.float32, torch.float64)
+        if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
             raise UnusableModel(
-                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, as if it "
-                f"counted its calls or looked at the clock; {remedy}"
+                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, beside other "
+                f"rows in their batch: as if it counted its calls, looked at the clock, or at the rows around; {remedy}"
             )
-
-    def _remember(self, chunk: VoteChunk) -> None:
-        """The first votes of all, which `check_unchanged` draws again."""
-        left = REPLAYED - sum(len(votes) for _, votes in self._first)
-        if left > 0:
-            votes = chunk.votes[:left].copy()
-            samples = chunk.work.samples[chunk.start : chunk.start + len(votes)]
-            self._first.append((replace(chunk.work, samples=samples), votes))
 
     def _under_way(self, works: Sequence[Work]) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
         """Batches in order, each handed out when some more have been begun."""
