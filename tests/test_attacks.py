@@ -154,8 +154,7 @@ def test_a_model_that_changes_while_it_votes_is_refused(make: Any, stored: bool,
         assert not list(store.glob("*.parquet"))  # nothing of it was sealed
 
 
-def test_a_small_late_change_that_few_votes_of_the_first_input_show() -> None:
-    """Of one input alone that lies far from all others' classes nothing would be seen."""
+def test_a_late_change_of_some_of_the_votes() -> None:
     calls = itertools.count()
 
     def late(out: Tensor, net: Net) -> Tensor:

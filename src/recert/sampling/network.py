@@ -117,7 +117,7 @@ class Network:
 
 def _check_modes() -> None:
     """Refuse modes around the call that replace what torch's functions do: they are no part of the model's identity."""
-    modes = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())
+    modes = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())  # type: ignore[no-untyped-call]
     for kind in map(type, modes):
         if not is_torchs(kind):
             raise UnusableModel(
