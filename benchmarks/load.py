@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=300)
     parser.add_argument("--passes", type=int, default=50, help="forward passes of the re-certification, per input")
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--parts", type=int, default=4_000, help="of the store with one input in each part")
+    parser.add_argument("--parts", type=int, default=4_000, help="of the store with few votes in each part")
     parser.add_argument("--store", help="where the stores are kept; those that are there are used")
     parser.add_argument("--stage", choices=STAGES, help="only this one")
     options = parser.parse_args()
@@ -117,10 +117,11 @@ def many_parts(options: argparse.Namespace, folder: Path) -> None:
     # No run of ours writes a part for each input; older versions, and runs that were stopped often, did.
     recert.Cache.writing = functools.partialmethod(recert.Cache.writing, 0)
     writer.VALUES_PER_PART = 1
-    inputs, noise = inputs_of(options.parts + 1), recert.Gaussian(0.5)
+    votes = np.random.default_rng(0).integers(options.classes, size=(options.parts // 2, 30))
+    drawn = recert.StoredVotes(votes[:, 10:], selection=votes[:, :10], classes=options.classes)
     recert.certify(
-        network(options.classes), inputs, noise=noise, samples=20, selection_samples=10, store=folder / "parts"
-    )
+        drawn, None, noise=recert.Gaussian(0.5), samples=20, selection_samples=10, store=folder / "parts"
+    )  # two parts each: one of the votes that choose, one of those that bound
     cache = timed(
         f"open {len(list((folder / 'parts').glob('part-*')))} parts", lambda: recert.Cache.open(folder / "parts")
     )
