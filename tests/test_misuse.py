@@ -79,12 +79,12 @@ class TestNumbersAndPlaces:
 
     @pytest.mark.parametrize("seed", [1.0, -1, 2**64, True, "3", None])
     def test_what_is_no_seed(self, seed: Any) -> None:
-        with pytest.raises(ValueError, match="expected a seed as a whole number"):
+        with pytest.raises(ValueError, match="expected a whole number as seed"):
             recert.certify(network(), X, noise=Gaussian(0.5), samples=50, seed=seed)
-        with pytest.raises(ValueError, match="expected a seed as a whole number"):
+        with pytest.raises(ValueError, match="expected a whole number as seed"):
             recert.predict(network(), X, noise=Gaussian(0.5), samples=50, seed=seed)
 
-    @pytest.mark.parametrize("size", [2.5, 0, -1, True, "64"])
+    @pytest.mark.parametrize("size", [2.5, True, "64"])
     def test_what_is_no_batch_size(self, size: Any) -> None:
         with pytest.raises(ValueError, match="expected batch_size as a whole number"):
             recert.certify(network(), X, noise=Gaussian(0.5), samples=50, batch_size=size)

@@ -45,10 +45,8 @@ class Execution:
                 raise ValueError(f"expected a device such as cpu, cuda or cuda:1, got {self.device!r}") from None
         for name in ("batch_size", "workers"):
             number = getattr(self, name)
-            if number is not None and (
-                isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1
-            ):
-                raise ValueError(f"expected {name} as a whole number of at least 1, got {number!r}")
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int | np.integer)):
+                raise ValueError(f"expected {name} as a whole number, got {number!r}")
         if self.runtime not in RUNTIMES:
             raise ValueError(f"expected runtime to be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if self.runtime == "onnxruntime" and (self.precision not in (None, "fp32") or self.compile):

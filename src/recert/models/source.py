@@ -5,10 +5,10 @@ import copy
 import dis
 import functools
 import importlib
-import importlib.util
 import linecache
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
 
 from recert.models.trusted import is_installed_name
@@ -88,14 +88,24 @@ def imported_inside(function: FunctionType) -> Iterator[ModuleType]:
     """Modules of the user's own that a function imports when it is called."""
     package = function.__globals__.get("__package__") or ""
     for name, level in sorted(set(_imports(function.__code__))):
-        try:
-            whole = importlib.util.resolve_name("." * level + name, package)
-            root = whole.partition(".")[0]
-            for each in dict.fromkeys((root, whole)):
-                if not is_installed_name(each):
-                    yield sys.modules.get(each) or importlib.import_module(each)
-        except ImportError:  # as it would be when the function is called
-            continue
+        whole = _whole_name(name, level, package)
+        for each in dict.fromkeys((whole.partition(".")[0], whole)):
+            if each and not is_installed_name(each) and (module := _module(each)) is not None:
+                yield module
+
+
+def _whole_name(name: str, level: int, package: str) -> str:
+    """The name of a module that is imported from so many packages up; "" if there are not so many."""
+    above = package.split(".") if package else []
+    if level > len(above):
+        return ""
+    return ".".join(part for part in (*above[: len(above) - level + 1], name) if part) if level else name
+
+
+def _module(name: str) -> ModuleType | None:
+    with suppress(Exception):  # it fails as it would when the function is called
+        return sys.modules.get(name) or importlib.import_module(name)
+    return None
 
 
 def _imports(code: CodeType) -> Iterator[tuple[str, int]]:

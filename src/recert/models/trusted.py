@@ -54,10 +54,7 @@ def is_installed_name(name: str) -> bool:
 
 def _file_of(root: str) -> str | None:
     """The file of a module that is not loaded."""
-    try:
-        spec = importlib.util.find_spec(root) if root not in sys.modules else None
-    except (ImportError, ValueError):
-        return None
+    spec = importlib.util.find_spec(root) if root and root not in sys.modules else None
     return spec.origin if spec is not None else None
 
 

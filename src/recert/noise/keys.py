@@ -31,7 +31,7 @@ def input_digest(values: NDArray[np.float32]) -> str:
 def checked_seed(seed: int) -> int:
     """A seed as a whole number of Python, whatever kind of whole number it was given as."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
-        raise ValueError(f"expected a seed as a whole number from 0 to 2**64 - 1, got {seed!r}")
+        raise ValueError(f"expected a whole number as seed between 0 and 2**64 - 1, got {seed!r}")
     return int(seed)
 
 
