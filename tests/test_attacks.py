@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 import recert
 from recert import Gaussian
@@ -91,6 +92,19 @@ def test_rows_that_depend_on_other_rows_are_refused(wrong: Any, batch_size: int)
         certify(Net(wrong), batch_size=batch_size)
 
 
+@pytest.mark.parametrize("expert", [0, 1])
+@pytest.mark.parametrize("share", [0.7, 0.9])
+def test_experts_that_overflow_only_in_batches_of_one_input(expert: int, share: float) -> None:
+    """The probe's batches hold all inputs in turn, and rarely fill one expert. Votes that are drawn again lie beside others."""
+
+    def overflow(out: Tensor, net: Net) -> Tensor:
+        chosen = out.argmax(-1) == expert
+        return torch.where((chosen & (chosen.cumsum(0) > share * len(out)))[:, None], -out, out)
+
+    with pytest.raises(UnusableModel, match=r"does not vote as it did.*rows around|depends on the other rows"):
+        certify(Net(overflow), samples=1_000)
+
+
 # ---- models that change while they vote ----
 
 
@@ -140,6 +154,16 @@ def test_a_model_that_changes_while_it_votes_is_refused(make: Any, stored: bool,
         assert not list(store.glob("*.parquet"))  # nothing of it was sealed
 
 
+def test_a_late_change_of_some_of_the_votes() -> None:
+    calls = itertools.count()
+
+    def late(out: Tensor, net: Net) -> Tensor:
+        return out + torch.tensor([0.3, 0.0, 0.0]) if next(calls) > 12 else out
+
+    with pytest.raises(UnusableModel, match="does not vote as it did"):
+        certify(Net(late), samples=1_000)
+
+
 def test_a_function_that_changes_is_refused() -> None:
     calls, net = itertools.count(), Net()
     with pytest.raises(UnusableModel, match="does not vote as it did"):
@@ -176,6 +200,19 @@ def test_autocast_around_the_call_changes_nothing() -> None:
         inside = certify(Net())
     assert plain.manifest.numerics == inside.manifest.numerics
     assert np.array_equal(plain.counts(Stream.ESTIMATION), inside.counts(Stream.ESTIMATION))
+
+
+class Negates(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        return -out if func is torch.nn.functional.linear else out
+
+
+def test_a_mode_around_the_call_is_refused() -> None:
+    with Negates(), pytest.raises(UnusableModel, match="Negates"):
+        certify(Net())
+    with torch.device("cpu"):  # torch's own
+        certify(Net())
 
 
 def test_the_default_type_is_recorded() -> None:

@@ -69,6 +69,51 @@ class TestNoises:
             recert.certify(network(), X, noise=Renamed(0.5), samples=50, store=tmp_path / "store")
 
 
+class TestNumbersAndPlaces:
+    def test_a_seed_of_numpy_is_that_number(self, tmp_path: Path) -> None:
+        seed: Any = np.int64(3)
+        recert.certify(network(), X, noise=Gaussian(0.5), samples=50, seed=seed, store=tmp_path / "store")
+        plain = recert.certify(network(), X, noise=Gaussian(0.5), samples=60, seed=3, store=tmp_path / "store")
+        assert plain.manifest.seed == 3
+        assert recert.predict(network(), X, noise=Gaussian(0.5), samples=50, seed=seed).settings.seed == 3
+
+    @pytest.mark.parametrize("seed", [1.0, -1, 2**64, True, "3", None])
+    def test_what_is_no_seed(self, seed: Any) -> None:
+        with pytest.raises(ValueError, match="expected a whole number as seed"):
+            recert.certify(network(), X, noise=Gaussian(0.5), samples=50, seed=seed)
+        with pytest.raises(ValueError, match="expected a whole number as seed"):
+            recert.predict(network(), X, noise=Gaussian(0.5), samples=50, seed=seed)
+
+    @pytest.mark.parametrize("size", [2.5, True, "64"])
+    def test_what_is_no_batch_size(self, size: Any) -> None:
+        with pytest.raises(ValueError, match="expected batch_size as a whole number"):
+            recert.certify(network(), X, noise=Gaussian(0.5), samples=50, batch_size=size)
+        with pytest.raises(ValueError, match="expected workers as a whole number"):
+            Execution(engine="ray", workers=size)
+
+    @pytest.mark.parametrize("alpha", ["x", None, float("nan"), 0, [1, "x"]])
+    def test_what_is_no_alpha(self, alpha: Any) -> None:
+        with pytest.raises(ValueError, match="alpha"):
+            recert.certify(network(), X, noise=Gaussian(0.5), samples=50, alpha=alpha)
+
+    @pytest.mark.parametrize("store", ["", " "])
+    def test_no_store_is_made_in_the_current_folder_by_accident(
+        self, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        made = recert.certify(network(), X, noise=Gaussian(0.5), samples=400)
+        for use in (
+            lambda: recert.certify(network(), X, noise=Gaussian(0.5), samples=50, store=store),
+            lambda: recert.Cache.open(store),
+            lambda: recert.CachingSource.from_store(store),
+            lambda: recert.recertify(network(), X, store, samples=50),
+            lambda: recert.recertify(network(), X, made, samples=50, keep=store),
+        ):
+            with pytest.raises(ValueError, match="folder"):
+                use()
+        assert not list(tmp_path.iterdir())
+
+
 class TestMethods:
     def test_every_field_of_a_method_makes_another_look(self) -> None:
         @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from recert import Gaussian
 from recert.errors import UnusableModel
 from recert.noise import Stream
-from recert.sampling import Sampler, Work, check_unchanged, collect
+from recert.sampling import Sampler, Work, check_unchanged, collect, replays
 
 BATCH, FIRST = 128, 64
 INPUTS = np.linspace(0, 1, 4 * 6, dtype=np.float32).reshape(4, 6)
@@ -29,6 +29,12 @@ def opened(model: Counted) -> Sampler:
     source = Sampler(model, INPUTS, noise=Gaussian(2.0), seed=1, batch_size=BATCH, device="cpu", identity="counted")
     model.calls = 0
     return source
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than the very first votes are drawn again, so that they fit into a small batch."""
+    monkeypatch.setattr(replays, "MOST", FIRST)
 
 
 def works(samples: int) -> list[Work]:

@@ -13,7 +13,7 @@ from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
-from recert.noise import Noise, Stream
+from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
 from recert.sampling.network import Model
@@ -62,7 +62,8 @@ def certify(
     """
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
-    alpha = alpha / members
+    bounds.check_alpha(alpha)
+    alpha, seed = alpha / members, checked_seed(seed)
     before = None if store is None else Cache.manifest_at(store)
     if selection_samples is None:
         selection_samples = usual_selection_samples(samples, store, before)
@@ -133,6 +134,7 @@ def predict(
     Nothing is said about a radius, which is 0 here.
     """
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
+    seed = checked_seed(seed)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with open_votes(
         model,

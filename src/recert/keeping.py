@@ -28,7 +28,7 @@ class Keeping:
     """Where one verb keeps the votes that it draws. Every model, with every numerics, has a folder of its own there."""
 
     def __init__(self, cache: Cache, keep: Keep = True) -> None:
-        if not isinstance(keep, bool) and (not isinstance(keep, str | os.PathLike) or not os.fspath(keep)):
+        if not isinstance(keep, bool) and (not isinstance(keep, str | os.PathLike) or not os.fspath(keep).strip()):
             raise ValueError(f"expected keep to be True, False or a folder for votes, got {keep!r}")
         self._store, self._keep, self._told = cache.store, keep, False
         self._opened: set[str] = set()

@@ -20,7 +20,7 @@ from recert.certification import certify, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep
 from recert.models.inference import PRECISIONS, PreparedModel, prepare
-from recert.noise import Noise
+from recert.noise import Noise, checked_seed
 from recert.recertification import recertify
 from recert.sampling import ProgressCallback, VoteSource
 from recert.sampling.inputs import checked_inputs
@@ -74,7 +74,7 @@ def certify_by_proxy(
         raise ValueError("expected a model with a proxy, got votes; a proxy is made of the model itself")
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     images = checked_inputs(inputs)
-    members = family_members(family, images)
+    members, seed = family_members(family, images), checked_seed(seed)
     prepared = chosen.prepared(model, images, samples)
     Network(prepared, chosen.device)  # so that a model that cannot be certified is refused before the proxy has drawn
     made_of = model if chosen.runtime == "onnxruntime" else prepared

@@ -23,6 +23,10 @@ class Directory:
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.url = os.fspath(url)
+        if not self.url.strip():  # fsspec would take the current folder
+            raise ValueError(
+                f"expected a folder or a URL for a store, got {self.url!r}; for the current folder say '.'"
+            )
         self._files, self._root = fsspec.core.url_to_fs(self.url)
 
     def __str__(self) -> str:

@@ -30,7 +30,10 @@ def checked_counts(successes: ArrayLike, trials: ArrayLike, alpha: ArrayLike) ->
 
 def check_alpha(alpha: ArrayLike) -> None:
     """ValueError unless every alpha is an error probability that the bounds are proved for."""
-    a = np.asarray(alpha, dtype=float)
+    try:
+        a = np.asarray(alpha, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"expected alpha as a number between 0 and 1, got {alpha!r}; a usual value is 0.001") from None
     if not np.all((a > 0) & (a < 1)):
         raise ValueError(
             f"expected an error probability alpha with 0 < alpha < 1, got {a.min():g}; a usual value is 0.001"

@@ -93,7 +93,7 @@ def certify(
     network, dataset = model.load(run.local_device), data.load()
     check_labels(result.require, dataset.labels)
     check_log(result.out, dataset.labels)
-    store = store or default_store(model.model, noise)
+    store = default_store(model.model, noise) if store is None else store
     # Each shard has a store of its own, since one process writes to a store at a time; `recert cache merge` joins them.
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)

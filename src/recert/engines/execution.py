@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from recert.engines.compiling import worth_compiling
@@ -46,6 +47,10 @@ class Execution:
                 torch.device(self.device)
             except (RuntimeError, TypeError):
                 raise ValueError(f"expected a device such as cpu, cuda or cuda:1, got {self.device!r}") from None
+        for name in ("batch_size", "workers"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int | np.integer)):
+                raise ValueError(f"expected {name} as a whole number, got {number!r}")
         if self.runtime not in RUNTIMES:
             raise ValueError(f"expected runtime to be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if not isinstance(self.compile, bool) and self.compile != AUTO:

@@ -66,11 +66,11 @@ def _weights_digest(model: nn.Module) -> str:
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
     }
-    # A part that torch.compile has wrapped has one name more, and the same weights.
-    tensors = {name.replace("_orig_mod.", ""): value for name, value in tensors.items()}
-    for name in sorted(tensors):
+    # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
+    named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
+    for short, name in named:
         for tensor in _tensors_in(tensors[name]):
-            digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+            digest.update(f"{short}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
             digest.update(tensor_bytes(tensor))
     return digest.hexdigest()
 

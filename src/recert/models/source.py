@@ -1,14 +1,22 @@
-"""The code of a function as text, without comments, layout and docstrings."""
+"""The code of a function as text, without comments, layout and docstrings, and what it mentions."""
 
 import ast
-import inspect
-import textwrap
-from types import CodeType, FunctionType
-from typing import Any
+import copy
+import dis
+import functools
+import importlib
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from types import CodeType, FunctionType, ModuleType
 
-MOST_KNOWN = 4_096
-_known: dict[int, tuple[CodeType, str]] = {}
-"""Texts by the address of the code, which is kept alive: equal code may come from sources that differ."""
+from recert.models.trusted import is_installed_name
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Facts = tuple[object, ...]
+NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "locals", "__import__"}
+"""Built-in functions that reach values by names which no reading of the code shows."""
 
 
 def code_text(function: FunctionType) -> str:
@@ -16,19 +24,10 @@ def code_text(function: FunctionType) -> str:
 
     Compiled code begins with a zero byte. It is another in other versions of Python.
     """
-    code = function.__code__  # never changes; a function may be given another
-    known = _known.get(id(code))
-    if known is None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        known = _known[id(code)] = code, _text(function)
-    return known[1]
-
-
-def _text(function: FunctionType) -> str:
-    node = _own_node(function)
-    if node is None:
+    found = own_node(function.__code__, function)
+    if found is None:
         return f"\0{_compiled_text(function.__code__)}"
+    node = copy.deepcopy(found)
     for each in ast.walk(node):
         if (
             isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -38,33 +37,104 @@ def _text(function: FunctionType) -> str:
     return ast.unparse(node)
 
 
-def code_names(code: CodeType) -> set[str]:
-    """Names of globals and attributes in a function and in the functions inside it."""
-    names = set(code.co_names)
+def own_node(code: CodeType, function: FunctionType) -> ast.AST | None:
+    """The part of its file that is this function, or None unless that part compiles to just the code that runs.
+
+    A file that was changed after it was imported shows other source than what runs.
+    """
+    # Not `inspect.getsource`: of a decorated function it shows what was decorated.
+    lines, nodes = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    found = nodes.get((lines.get(_facts(code), 0), code.co_name), [])
+    return found[0] if len(found) == 1 else None  # two lambdas in a line cannot be told apart
+
+
+def mentioned(code: CodeType) -> set[str]:
+    """Names of globals, of attributes and in strings, in a function and in the functions inside it."""
+    names = {*code.co_names, *(each for each in code.co_consts if isinstance(each, str) and each.isidentifier())}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            names |= code_names(constant)
+            names |= mentioned(constant)
     return names
 
 
-def _own_node(function: FunctionType) -> ast.AST | None:
-    """The part of the source that is this function, or None if that is not certain."""
+def read(function: FunctionType) -> set[str]:
+    """The same without attributes that are only written or counted up, as in `self.calls += 1`."""
+    node = own_node(function.__code__, function)
+    names = mentioned(function.__code__)
+    return names if node is None else names - (written(node) - _loaded(node))
+
+
+def written(node: ast.AST) -> set[str]:
+    """Attributes that are assigned or counted up."""
+    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+
+
+def counted(function: FunctionType) -> set[str]:
+    """Attributes that are counted up: `self.calls += 1`."""
+    node = own_node(function.__code__, function)
+    nodes = [] if node is None else ast.walk(node)
+    return {n.target.attr for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)}
+
+
+def names_at_run_time(code: CodeType) -> set[str]:
+    """Which built-in functions it calls that reach values by computed names."""
+    calls = {
+        each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    } & NAMED_AT_RUN_TIME
+    return calls.union(*(names_at_run_time(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def imported_inside(function: FunctionType) -> Iterator[ModuleType]:
+    """Modules of the user's own that a function imports when it is called."""
+    package = function.__globals__.get("__package__") or ""
+    for name, level in sorted(set(_imports(function.__code__))):
+        whole = _whole_name(name, level, package)
+        for each in dict.fromkeys((whole.partition(".")[0], whole)):
+            if each and not is_installed_name(each) and (module := _module(each)) is not None:
+                yield module
+
+
+def _whole_name(name: str, level: int, package: str) -> str:
+    """The name of a module that is imported from so many packages up; "" if there are not so many."""
+    above = package.split(".") if package else []
+    if level > len(above):
+        return ""
+    return ".".join(part for part in (*above[: len(above) - level + 1], name) if part) if level else name
+
+
+def _module(name: str) -> ModuleType | None:
+    with suppress(Exception):  # it fails as it would when the function is called
+        return sys.modules.get(name) or importlib.import_module(name)
+    return None
+
+
+def _imports(code: CodeType) -> Iterator[tuple[str, int]]:
+    before = [0, 0]  # the last two constants: how many packages up, and which names
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            yield each.argval, before[0] if isinstance(before[0], int) else 0
+        elif each.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            before = [before[1], each.argval]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _imports(constant)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> tuple[dict[Facts, int], dict[tuple[int, str], list[Function]]]:
+    """Of a file: the line in which each function begins, by what it does; and the functions, by line and name."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        compiled = compile(tree, "<source>", "exec")
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
-    nodes = [n for n in nodes if getattr(n, "name", "<lambda>") == function.__code__.co_name]
-    # Two functions of one name in one piece of source, such as two lambdas in a line, cannot be told apart by it.
-    if len(nodes) != 1:
-        return None
-    # A file that was changed after it was imported shows other source than what runs.
-    ours, found = (
-        _facts(function.__code__),
-        [_facts(c) for c in _codes(compiled) if c.co_name == function.__code__.co_name],
-    )
-    return nodes[0] if found == [ours] else None
+        tree = ast.parse(text)
+        lines = {
+            _facts(each): each.co_firstlineno for each in _codes(compile(text, "<source>", "exec", dont_inherit=True))
+        }
+    except (SyntaxError, ValueError, RecursionError):
+        return {}, {}
+    nodes: dict[tuple[int, str], list[Function]] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, Function):
+            nodes.setdefault((_first_line(each), _name(each)), []).append(each)
+    return lines, nodes
 
 
 def _codes(code: CodeType) -> list[CodeType]:
@@ -72,14 +142,35 @@ def _codes(code: CodeType) -> list[CodeType]:
     return inner + [deeper for each in inner for deeper in _codes(each)]
 
 
-def _facts(code: CodeType) -> tuple[Any, ...]:
-    """What is the same whether a function is compiled by itself or inside another: not how its variables are looked up."""
-    names = {*code.co_names, *code.co_freevars} - {"__class__"}
-    constants = [repr(each) for each in code.co_consts if not isinstance(each, CodeType)]
-    inner = [_facts(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return code.co_varnames[: code.co_argcount], names, constants, inner
+def _name(node: Function) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _first_line(node: Function) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    strings = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    patterns = {name for n in ast.walk(node) if isinstance(n, ast.MatchClass) for name in n.kwd_attrs}
+    attributes = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    return strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _facts(code: CodeType) -> Facts:
+    """All that a function does, but not where it stands."""
+    constants = tuple(_facts(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts)
+    variables = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return code.co_name, code.co_code, constants, *variables, *counts, code.co_exceptiontable
 
 
 def _compiled_text(code: CodeType) -> str:
-    constants = [_compiled_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    constants = [_compiled_text(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames} {code.co_freevars}"
+
+
+def _constant(value: object) -> str:
+    # `x in {"a", "b"}` has a frozen set, whose order differs from process to process.
+    return f"set {sorted(map(_constant, value))}" if isinstance(value, frozenset) else repr(value)

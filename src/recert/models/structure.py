@@ -5,7 +5,6 @@ functions, class attributes. Attributes are hashed by value, whatever their name
 model with such an attribute needs a name from its user before its votes are stored.
 """
 
-import ast
 import functools
 import hashlib
 import inspect
@@ -14,19 +13,30 @@ import re
 import struct
 import threading
 import types
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recert.models.source import code_names, code_text
+from recert.models.classes import counters, functions_of, hides_state, members, names_in_class, slots
+from recert.models.scripted import script_constants, script_graph
+from recert.models.source import code_text, imported_inside, mentioned, names_at_run_time, read
 from recert.models.tensors import tensor_bytes
-from recert.models.trusted import is_constant_of_a_package, is_installed, is_torchs
+from recert.models.trusted import (
+    is_constant_of_a_package,
+    is_installed,
+    is_installed_code,
+    is_torchs,
+    is_torchs_code,
+)
 
 PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.memory_format, torch.layout, range, slice, type(...))
+PLAIN_BASES = (bool, int, float, complex, str, bytes)
 HARMLESS = (logging.Logger, type(threading.Lock()), type(threading.RLock()), torch.device)
 """Values that decide no vote. Where a model runs belongs to the numerics."""
 UNUSED_ATTRIBUTES = {
@@ -48,11 +58,6 @@ OPERATORS = {
     "mkldnn",
 }
 """Namespaces of operators that come with torch and its own packages."""
-UNUSED_IN_CLASSES = {
-    "__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__annotate_func__", "__qualname__",
-    "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "_abc_impl", "__abstractmethods__",
-    "__dataclass_params__", "__dataclass_fields__", "__match_args__", "not_identity", "__slots__", "__hash__",
-}  # fmt: skip
 
 
 def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, list[str]]:
@@ -62,6 +67,7 @@ def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, li
     walk.value(model, "")
     for hooks in ("_global_forward_pre_hooks", "_global_forward_hooks"):  # of all modules in this process
         walk.value(list(getattr(nn.modules.module, hooks, {}).values()), hooks)
+    walk.finish()
     return f"2-{walk.digest.hexdigest()}", walk.unknown
 
 
@@ -82,6 +88,35 @@ class _Walk:
         # Modules, classes and functions are hashed once. They are kept alive while they are known by their address.
         self._seen: dict[int, tuple[int, object]] = {}
         self._around: list[object] = []
+        # What counts only if some code mentions it, which is known at the end.
+        self._mentioned: set[str] = set()
+        self._read: set[str] = set()
+        self._counters: list[tuple[str, Any]] = []
+        self._of_tensors: list[tuple[str, Any]] = []
+        self._modules: list[types.ModuleType] = []
+
+    def finish(self) -> None:
+        """What the code that was seen takes from modules and tensors, and counters that it reads."""
+        done: set[tuple[int, str]] = set()
+        while True:
+            # A helper that is found may mention other names: until there are no new ones.
+            wanted = [
+                (i, name)
+                for i, module in enumerate(self._modules)
+                for name in sorted(self._mentioned & vars(module).keys())
+                if (i, name) not in done and not name.startswith("__")
+            ]
+            if not wanted:
+                break
+            for i, name in wanted:
+                self.text(f"of module {i} {name}")
+                self.value(vars(self._modules[i])[name], f"{self._modules[i].__name__}.{name}")
+            done.update(wanted)
+        for values, names in ((self._counters, self._read), (self._of_tensors, self._mentioned)):
+            for place, (name, value) in enumerate(list(values)):
+                if name in names:
+                    self.text(f"{place} {name}")
+                    self.value(value, name)
 
     def text(self, text: str) -> None:
         self.bytes(text.encode("utf-8", "surrogatepass"))
@@ -97,14 +132,14 @@ class _Walk:
             self.text(f"{type(value).__name__} {value!r}")
         elif isinstance(value, HARMLESS):
             self.text("harmless")
-        elif isinstance(value, Tensor):
-            self._tensor(value)
-        elif isinstance(value, np.ndarray | np.generic):
-            self._array(np.asarray(value), path)
         elif id(value) in self._seen:
             self.text(f"seen {self._seen[id(value)][0]}")
         elif any(value is each for each in self._around):
-            self.text("cycle")
+            self.text(f"cycle {next(i for i, each in enumerate(self._around) if each is value)}")
+        elif isinstance(value, Tensor):
+            self._around.append(value)
+            self._tensor(value, path)
+            self._around.pop()
         else:
             if isinstance(value, nn.Module | type | types.FunctionType):
                 self._seen[id(value)] = len(self._seen), value
@@ -113,9 +148,23 @@ class _Walk:
             self._object(value, path)
             self._around.pop()
 
-    def _tensor(self, tensor: Tensor) -> None:
-        self.text(f"tensor {tensor.dtype} {tuple(tensor.shape)}")
-        self.bytes(tensor_bytes(tensor))
+    def _tensor(self, tensor: Tensor, path: str) -> None:
+        self.text(f"tensor {tensor.dtype} {tuple(tensor.shape)} {tensor.layout}")
+        self._about_tensor(tensor, path)
+        try:
+            if hasattr(tensor, "__tensor_flatten__"):  # a wrapper around other tensors
+                names, context = tensor.__tensor_flatten__()
+                self._items((*(getattr(tensor, name) for name in names), context), path)
+            else:
+                self.bytes(tensor_bytes(tensor))
+        except (RuntimeError, TypeError):  # on no device, or of a kind that has no elements in order
+            self.unknown.append(f"{path} (a tensor of layout {tensor.layout} on {tensor.device})")
+
+    def _about_tensor(self, tensor: Tensor, path: str) -> None:
+        """Beside its elements: its class, and attributes that somebody gave it, which count where code mentions them."""
+        if not is_torchs(type(tensor)):
+            self.value(type(tensor), path)
+        self._of_tensors += sorted(vars(tensor).items(), key=lambda item: item[0])
 
     def _array(self, array: Any, path: str) -> None:
         self.text(f"array {array.dtype.str} {array.shape}")
@@ -127,13 +176,17 @@ class _Walk:
     def _object(self, value: Any, path: str) -> None:
         if isinstance(value, nn.Module):
             self._module(unwrapped(value), path)
+        elif isinstance(value, np.ndarray | np.generic):
+            self._array(np.asarray(value), path)
+            if type(value) is not np.ndarray and isinstance(value, np.ndarray):  # a mask, a unit, ...
+                self._instance(value, path, opaque=False)
         elif isinstance(value, Enum):
             self.text(f"enum {type(value).__qualname__}.{value.name}")
             self.value(value.value, path)
         elif isinstance(value, type):
             self._class(value, path)
         elif isinstance(value, types.ModuleType):
-            self.text(f"module {value.__name__ if is_installed(value) else ''}")
+            self._user_module(value)
         elif isinstance(value, functools.partial):
             self.text("partial")
             self._items((value.func, value.args, value.keywords), path)
@@ -144,18 +197,30 @@ class _Walk:
             self._function(value, path)
         elif isinstance(value, torch._ops.OperatorBase | torch._ops.OpOverloadPacket):
             self._operator(value, path)
-        elif inspect.isbuiltin(value) or inspect.isroutine(value):
+        elif isinstance(value, functools._lru_cache_wrapper):
+            self.text("cached")
+            self.value(value.__wrapped__, path)
+        elif inspect.isroutine(value) and hides_state(type(value)):
             self._compiled(value, path)
         elif isinstance(value, re.Pattern):
             self._items((value.pattern, value.flags), path)
+        elif isinstance(value, PurePath):  # its attributes are caches
+            self.text(f"path {value}")
         elif isinstance(value, Mapping):
             self.text(f"mapping {len(value)}")
             for key, each in value.items():
                 self.value(key, path)
                 self.value(each, f"{path}[{key!r}]")
+            if isinstance(value, defaultdict):
+                self.value(value.default_factory, f"{path}'s default")
             self._instance(value, path, opaque=False)
         elif isinstance(value, set | frozenset):
             self._set(value, path)
+            self._instance(value, path, opaque=False)
+        elif isinstance(value, PLAIN_BASES):  # of a class of the user's own
+            base = next(each for each in PLAIN_BASES if isinstance(value, each))
+            self.text(f"{base.__name__} {base.__repr__(value)}")
+            self._instance(value, path, opaque=False)
         elif isinstance(value, list | tuple):
             self._items(value, path)
             self._instance(value, path, opaque=False)
@@ -174,7 +239,10 @@ class _Walk:
         for each in values:
             alone = _Walk(self._registered)
             alone.value(each, path)
+            alone.finish()
             self.unknown += alone.unknown
+            self._mentioned |= alone._mentioned
+            self._read |= alone._read
             digests.append(alone.digest.hexdigest())
         self.text(f"set {sorted(digests)}")
 
@@ -190,20 +258,28 @@ class _Walk:
         tensors = {**module._parameters, **module._buffers}
         self.text(f"buffers {sorted(tensors)}")
         if id(module) not in self._registered:  # in a plain list, say: its values are not among the model's weights
+            self.text(f"training {module.training}")
             self._items([tensors[name] for name in sorted(tensors)], path)
+        for name in sorted(tensors):
+            if (tensor := tensors[name]) is not None:
+                self._about_tensor(tensor, f"{path}.{name}".lstrip("."))
         for name, child in module._modules.items():
             self.text(f"child {name}")
             self.value(child, f"{path}.{name}".lstrip("."))
-        hooks = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-        if hooks:
-            self._items(hooks, f"{path}'s hooks")
+        self._hooks(module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs, path)
+        self._hooks(module._forward_hooks, module._forward_hooks_with_kwargs, path)
+
+    def _hooks(self, hooks: Mapping[int, Any], with_keywords: Mapping[int, bool], path: str) -> None:
+        self._items(((hook, number in with_keywords) for number, hook in hooks.items()), f"{path}'s hooks")
 
     def _attributes(self, module: nn.Module, path: str) -> None:
         left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *getattr(module, "not_identity", ())}
-        kind: Any = type(module)
-        counters = written_only(kind)
+        uncertain = counters(type(module))
         for name, value in sorted(vars(module).items()):
-            if name in left_out or (name in counters and isinstance(value, int | float)):
+            if name in left_out:
+                continue
+            if name in uncertain and type(value) in (int, float):
+                self._counters.append((name, value))
                 continue
             self.text(f"attribute {name}")
             self._named(value, f"{path}.{name}".lstrip("."), lenient=is_torchs(type(module)))
@@ -217,10 +293,10 @@ class _Walk:
 
     def _script(self, module: torch.jit.ScriptModule, path: str) -> None:
         """A traced or scripted module: its graph, and the constants in it."""
-        graph = module.inlined_graph.str(False)  # type: ignore[attr-defined]
-        self.text(re.sub(r"___torch_mangle_\d+\.", "", graph))
-        for name, constant in sorted(module.code_with_constants[1].const_mapping.items()):
-            self.value(constant, f"{path}.{name}")
+        self.text(script_graph(module))
+        for name, constant in script_constants(module):
+            self.text(f"constant {name}")
+            self.value(constant, f"{path}.{name}".lstrip("."))
 
     def _graph(self, module: torch.fx.GraphModule, path: str) -> None:
         """A module of torch.fx or torch.export: the code of its graph, what it calls, and its constants."""
@@ -228,58 +304,71 @@ class _Walk:
         for node in module.graph.nodes:
             if callable(node.target):
                 self.value(node.target, f"{path}.{node.name}".lstrip("."))
+            if node.op == "get_attr":
+                self.value(functools.reduce(getattr, node.target.split("."), module), f"{path}.{node.target}")
         for name, value in sorted(vars(module).items()):
-            if isinstance(value, Tensor | np.ndarray | nn.Module):
+            if isinstance(value, Tensor | np.ndarray | nn.Module) or name == "forward":
                 self.text(f"constant {name}")
                 self.value(value, f"{path}.{name}".lstrip("."))
 
     def _class(self, kind: type, path: str) -> None:
         """A class by its code and attributes; of torch and other installed packages by its name as well."""
-        if is_torchs(kind):
-            self.text(f"class {kind.__module__}.{kind.__qualname__}")
-            return
-        self.text(f"class {kind.__qualname__.rpartition('.')[2]}")
-        if is_installed(kind):
+        name = f"{kind.__module__}.{kind.__qualname__}" if is_torchs(kind) else kind.__qualname__.rpartition(".")[2]
+        self.text(f"class {name}")
+        if type(kind) is not type:
+            self.value(type(kind), path)
+        if is_installed(kind) and not is_torchs(kind):
             self.text(kind.__module__)
+        # Also of a class of torch: parametrisations make one from the user's, and a method of torch's may have been replaced.
         for ancestor in kind.__mro__:
             if is_torchs(ancestor):
                 self.text(f"base {ancestor.__module__}.{ancestor.__qualname__}")
-                continue
-            for name, value in sorted(vars(ancestor).items()):
-                if name in UNUSED_IN_CLASSES or (is_installed(ancestor) and not _is_code(value)):
-                    continue
-                for each in _functions_of(value):
-                    self.text(f"member {name}")
-                    self.value(each, f"{path} ({ancestor.__qualname__}.{name})")
+                self._read |= names_in_class(ancestor)
+            for member, value in members(ancestor):
+                for each in functions_of(value):
+                    self.text(f"member {member}")
+                    self.value(each, f"{path} ({ancestor.__qualname__}.{member})")
 
     def _function(self, function: types.FunctionType, path: str) -> None:
-        if is_torchs(function):
-            self.text(f"function {function.__module__}.{function.__qualname__}")
-            return
-        self.text(f"function {code_text(function)}")
-        self._items((function.__defaults__, function.__kwdefaults__), path)
+        if is_torchs_code(function):
+            if hasattr(function, "_torchdynamo_orig_callable"):  # torch.compile's wrapper computes the same
+                self.value(function._torchdynamo_orig_callable, path)
+                return
+            self.text(f"function {function.__globals__['__name__']}.{function.__code__.co_qualname}")
+        else:
+            self.text(f"function {code_text(function)}")
+        self._items((function.__defaults__, function.__kwdefaults__, vars(function)), path)
         for cell in function.__closure__ or ():
             try:
                 self.value(cell.cell_contents, f"{path}, a variable of {function.__qualname__}")
             except ValueError:  # not assigned yet
                 self.text("empty")
+        if not is_torchs_code(function):
+            self._mentioned |= mentioned(function.__code__)
+            self._read |= read(function)
         # What installed packages refer to stands for itself: their versions do not change while a cache is made.
-        if not is_installed(function):
+        if not is_installed_code(function):
             self._globals(function, path)
 
     def _globals(self, function: types.FunctionType, path: str) -> None:
-        names = code_names(function.__code__)
-        for name in sorted(names):
-            if name not in function.__globals__:
-                continue
-            value = function.__globals__[name]
-            self.text(f"global {name}")
-            self.value(value, f"{path}, global {name}".lstrip(", "))
-            if isinstance(value, types.ModuleType) and not is_installed(value):
-                # helpers.scale(x): whatever of the module has a name that the code mentions.
-                for member in sorted(names & vars(value).keys()):
-                    self.text(f"of module {member}")
-                    self.value(vars(value)[member], f"{path}, {name}.{member}".lstrip(", "))
+        for name in sorted(mentioned(function.__code__) & function.__globals__.keys()):
+            if not (name.startswith("__") and name.endswith("__")):  # the name of its module, say
+                self.text(f"global {name}")
+                self.value(function.__globals__[name], f"{path}, global {name}".lstrip(", "))
+        for module in imported_inside(function):
+            self.text("import")
+            self._user_module(module)
+        for name in sorted(names_at_run_time(function.__code__) - function.__globals__.keys()):
+            self.unknown.append(f"{path} ({name}() in {function.__qualname__})".lstrip())
+
+    def _user_module(self, module: types.ModuleType) -> None:
+        """A package by its name; of a module of the user's own, what the code mentions, at the end."""
+        if is_installed(module):
+            self.text(f"module {module.__name__}")
+            return
+        if not any(module is each for each in self._modules):
+            self._modules.append(module)
+        self.text(f"module {next(i for i, each in enumerate(self._modules) if each is module)}")
 
     def _compiled(self, value: Any, path: str) -> None:
         """A function in C: known by its name if it is torch's, Python's or of an installed package."""
@@ -301,64 +390,16 @@ class _Walk:
     def _instance(self, value: Any, path: str, *, opaque: bool) -> None:
         """An object of any class by its class and attributes. `opaque`: there must be some, or it cannot be looked into."""
         kind = type(value)
-        if kind in (dict, list, tuple):
+        if kind in (dict, list, tuple, set, frozenset):
             return
         before = len(self.unknown)
         self.value(kind, path)
-        slots = [name for c in kind.__mro__ for name in _slots(c) if hasattr(value, name)]
-        attributes = {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
-        in_python = hasattr(value, "__dict__") or slots or any("__slots__" in vars(c) for c in kind.__mro__[:-1])
-        if opaque and not in_python and kind is not object:
+        in_slots = {n: getattr(value, n) for c in kind.__mro__ for n in slots(c) if hasattr(value, n)}
+        attributes = {**in_slots, **getattr(value, "__dict__", {})}
+        if opaque and hides_state(kind):
             self.unknown.append(f"{path} ({kind.__module__}.{kind.__qualname__})")
         for name, each in sorted(attributes.items()):
             self.text(f"attribute {name}")
             self.value(each, f"{path}.{name}")
         if len(self.unknown) > before and is_constant_of_a_package(value):
             del self.unknown[before:]
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = vars(kind).get("__slots__", ())
-    names = (slots,) if isinstance(slots, str) else tuple(slots)
-    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
-
-
-def _is_code(value: Any) -> bool:
-    return isinstance(value, types.FunctionType | staticmethod | classmethod | property | functools.cached_property)
-
-
-def _functions_of(value: Any) -> list[Any]:
-    """The functions of a member of a class; a value as it is."""
-    if isinstance(value, staticmethod | classmethod):
-        return [value.__func__]
-    if isinstance(value, property):
-        return [each for each in (value.fget, value.fset) if each is not None]
-    if isinstance(value, functools.cached_property):
-        return [value.func]
-    if inspect.isdatadescriptor(value) and is_torchs(type(value)):  # of slots and named tuples
-        return []
-    return [value]
-
-
-@functools.cache
-def written_only(kind: Any) -> frozenset[str]:
-    """Attributes that methods count up and never read, such as `self.calls += 1`: they decide no vote."""
-    counted: set[str] = set()
-    read: set[str] = set()
-    for ancestor in kind.__mro__:
-        if is_torchs(ancestor):
-            continue
-        for member in vars(ancestor).values():
-            for function in _functions_of(member):
-                if isinstance(function, types.FunctionType):
-                    tree = ast.parse(code_text(function)) if code_text(function)[:1] != "\0" else None
-                    if tree is None:  # without its source nothing is known about what it reads
-                        return frozenset()
-                    for node in ast.walk(tree):
-                        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
-                            counted.add(node.target.attr)
-                        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                            read.add(node.attr)
-                        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                            read.add(node.value)  # getattr(self, "calls")
-    return frozenset(counted - read)

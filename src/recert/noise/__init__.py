@@ -2,7 +2,7 @@
 
 from recert.noise.family import Kernels, Noise, checked_noise
 from recert.noise.gaussian import Gaussian
-from recert.noise.keys import Stream, input_digest, noise_key
+from recert.noise.keys import Stream, checked_seed, input_digest, noise_key
 from recert.noise.registry import available_noises, noise_with_spec, parse_noise, register_noise
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Stream",
     "available_noises",
     "checked_noise",
+    "checked_seed",
     "input_digest",
     "noise_key",
     "noise_with_spec",

@@ -28,9 +28,14 @@ def input_digest(values: NDArray[np.float32]) -> str:
     return hashlib.sha256(f"float32[{shape}]".encode() + little_endian.tobytes()).hexdigest()
 
 
+def checked_seed(seed: int) -> int:
+    """A seed as a whole number of Python, whatever kind of whole number it was given as."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"expected a whole number as seed between 0 and 2**64 - 1, got {seed!r}")
+    return int(seed)
+
+
 def noise_key(seed: int, digest: str) -> int:
     """64-bit Philox key: the first 8 bytes of SHA-256(seed as 8 bytes, input digest), little-endian."""
-    if not 0 <= seed <= LARGEST_SEED:
-        raise ValueError(f"expected a seed between 0 and 2**64 - 1, got {seed}")
-    mixed = hashlib.sha256(seed.to_bytes(8, "little") + bytes.fromhex(digest)).digest()
+    mixed = hashlib.sha256(checked_seed(seed).to_bytes(8, "little") + bytes.fromhex(digest)).digest()
     return int.from_bytes(mixed[:8], "little")

@@ -9,12 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from recert.errors import UnusableModel
 from recert.models.digest import numerics_on
 from recert.models.inference import PreparedModel
 from recert.models.numerics import Numerics
 from recert.models.onnx_model import OnnxModel
+from recert.models.trusted import is_torchs
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -62,6 +65,7 @@ class Network:
 
     def answer(self, batch: Tensor) -> Tensor:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
+        _check_modes()
         with torch.inference_mode(), self.modes():
             answer: Any = self.model(batch.to(self.dtype))
         answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
@@ -114,6 +118,17 @@ class Network:
             elif answer.shape[1] != self._classes:
                 raise UnusableModel(f"expected logits of {self._classes} classes, got {answer.shape[1]}")
         return answer
+
+
+def _check_modes() -> None:
+    """Refuse modes around the call that replace what torch's functions do: they are no part of the model's identity."""
+    modes = (*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack())  # type: ignore[no-untyped-call]
+    for kind in map(type, modes):
+        if not is_torchs(kind):
+            raise UnusableModel(
+                f"expected no mode of torch around the call, got {kind.__name__}, which may replace what the model computes; use it "
+                "inside the model, or leave the block first"
+            )
 
 
 def _placement(model: Model, device: str | torch.device | None) -> tuple[torch.device, torch.dtype]:

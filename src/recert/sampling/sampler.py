@@ -20,12 +20,10 @@ from recert.sampling.host_lane import HostLane, Ticket
 from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.probe import PROBE_BATCHES, probe
-from recert.sampling.rounding import is_more_than_rounding
+from recert.sampling.replays import FirstVotes
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
 from recert.votes import Votes
 
-REPLAYED = 64
-"""Votes that are drawn a second time, to see that the model is still what it was."""
 LARGEST_BATCH_ASKED = 2**20
 """The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
 
@@ -62,7 +60,7 @@ class Sampler:
         self.classes = self._network.classes
         self._name = identity
         self.identity = identify(model, identity)
-        self._first: list[tuple[Work, Votes]] = []
+        self._first = FirstVotes()
         self._again: Votes | None = None
 
     @property
@@ -79,7 +77,7 @@ class Sampler:
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         for chunk in self._drawn(works, task, progress, replaying=True):
-            self._remember(chunk)
+            self._first.remember(chunk)
             yield chunk
 
     def _drawn(
@@ -100,37 +98,27 @@ class Sampler:
 
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
-        if not self._first:
+        if not self._first.works:
             return
         remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(f"the model was changed while its votes were drawn; {remedy}")
         again = self._again
         if again is None:
-            works = [work for work, _ in self._first]
-            again = np.concatenate([chunk.votes for chunk in self._drawn(works, "replaying", None, replaying=False)])
-        before = np.concatenate([votes for _, votes in self._first])
-        wrong = int((again != before).sum())
-        if is_more_than_rounding(wrong, len(again), same_numerics=True):
+            chunks = self._drawn(self._first.works, "replaying", None, replaying=False)
+            again = np.concatenate([chunk.votes for chunk in chunks])
+        half = self._network.dtype not in (torch.float32, torch.float64)
+        if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
             raise UnusableModel(
-                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, as if it "
-                f"counted its calls or looked at the clock; {remedy}"
+                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, beside other "
+                f"rows in their batch: as if it counted its calls, looked at the clock, or at the rows around; {remedy}"
             )
-
-    def _remember(self, chunk: VoteChunk) -> None:
-        """The first votes of all, which `check_unchanged` draws again."""
-        left = REPLAYED - sum(len(votes) for _, votes in self._first)
-        if left > 0:
-            votes = chunk.votes[:left].copy()
-            samples = chunk.work.samples[chunk.start : chunk.start + len(votes)]
-            self._first.append((replace(chunk.work, samples=samples), votes))
 
     def _with_replays(self, rows: NoisyRows) -> NoisyRows:
         """The rows of a batch, and the first votes of all once more, if they fit in: a last batch would be padded anyway."""
-        first = [work for work, _ in self._first]
-        if not REPLAYED == sum(len(work.samples) for work in first) <= self.batch_size - len(rows.rows):
+        if not self._first.full or self._first.count > self.batch_size - len(rows.rows):
             return rows
-        return rows.followed_by(noisy_rows(next(pack(first, REPLAYED))))
+        return rows.followed_by(noisy_rows(next(pack(self._first.works, self._first.count))))
 
     def _under_way(self, works: Sequence[Work], replaying: bool) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
         """Batches in order, each handed out when some more have been begun."""

@@ -1,0 +1,81 @@
+"""What of a class belongs to a model's identity: its members, what its methods count up, whether its objects hide something."""
+
+import functools
+import inspect
+import struct
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from recert.models.source import counted, mentioned
+from recert.models.trusted import is_installed, is_installed_code, is_torchs
+
+UNUSED_IN_CLASSES = {
+    "__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__annotate_func__", "__qualname__",
+    "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "_abc_impl", "__abstractmethods__",
+    "__dataclass_params__", "__dataclass_fields__", "__match_args__", "not_identity", "__slots__", "__hash__",
+}  # fmt: skip
+
+
+def slots(kind: type) -> list[str]:
+    """Attributes of a class that are in `__slots__`, as `getattr` finds them."""
+    named = vars(kind).get("__slots__", ())
+    names = [
+        name for name in ((named,) if isinstance(named, str) else named) if name not in ("__dict__", "__weakref__")
+    ]
+    private = f"_{kind.__name__.lstrip('_')}"
+    return [f"{private}{name}" if name.startswith("__") and not name.endswith("__") else name for name in names]
+
+
+def hides_state(kind: type) -> bool:
+    """Whether objects of a class hold more than Python's attributes: what a class written in C keeps in them."""
+    pointer = struct.calcsize("P")
+    links = [getattr(kind, name, 0) > 0 for name in ("__dictoffset__", "__weakrefoffset__")]
+    in_slots = sum(len(slots(each)) for each in kind.__mro__)
+    plain = object.__basicsize__ + pointer * (sum(links) + in_slots)
+    return kind.__itemsize__ > 0 or kind.__basicsize__ > plain
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What of a class is hashed: all of the user's, the code of installed ones, and what was put into those of torch."""
+    for name, value in sorted(vars(kind).items()):
+        if name in UNUSED_IN_CLASSES:
+            continue
+        if is_torchs(kind):
+            if isinstance(value, types.FunctionType) and not is_installed_code(value):
+                yield name, value
+        elif not is_installed(kind) or _is_code(value):
+            yield name, value
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, types.FunctionType | staticmethod | classmethod | property | functools.cached_property)
+
+
+def functions_of(value: Any) -> list[Any]:
+    """The functions of a member of a class; a value as it is."""
+    if isinstance(value, staticmethod | classmethod):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [each for each in (value.fget, value.fset) if each is not None]
+    if isinstance(value, functools.cached_property):
+        return [value.func]
+    if inspect.isdatadescriptor(value) and is_torchs(type(value)):  # of slots and named tuples
+        return []
+    return [value]
+
+
+def _functions_in(kind: type) -> list[types.FunctionType]:
+    found = [each for value in vars(kind).values() for each in functions_of(value)]
+    return [each for each in found if isinstance(each, types.FunctionType)]
+
+
+@functools.cache
+def names_in_class(kind: type) -> frozenset[str]:
+    return frozenset().union(*(mentioned(each.__code__) for each in _functions_in(kind)))
+
+
+def counters(kind: type) -> set[str]:
+    """Attributes that methods count up, such as `self.calls += 1`: unless something reads them they decide no vote."""
+    users = [ancestor for ancestor in kind.__mro__ if not is_torchs(ancestor)]
+    return {name for each in users for function in _functions_in(each) for name in counted(function)}
