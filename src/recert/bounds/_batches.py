@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from recert.bounds.arguments import Floats, checked_counts
 Integers = NDArray[np.int64]
 
 TASKS_PER_WORKER = 4
+MOST_WORKERS = 6
 
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
@@ -73,16 +75,28 @@ def map_least(
 
 def _in_threads(function: Callable[[Any], float], items: Sequence[Any]) -> list[float]:
     """The compiled loops release the interpreter lock. Tasks of several items, far apart and so of mixed cost, ask for it less often."""
-    workers = min(len(items), _cores())
+    workers = min(len(items), _workers())
     if workers <= 1:
         return [function(item) for item in items]
     values = [0.0] * len(items)
     tasks = min(len(items), TASKS_PER_WORKER * workers)
-    with ThreadPoolExecutor(workers) as pool:
-        for first, done in enumerate(pool.map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
-            values[first::tasks] = done
+    # Threads are started once for a process: for a few milliseconds of work that would be a good part of it.
+    for first, done in enumerate(_pool().map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
+        values[first::tasks] = done
     return values
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@lru_cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_workers(), thread_name_prefix="recert-search")
+
+
+def _workers() -> int:
+    """Between compiled loops each needs the interpreter, which runs one thread at a time: with many they wait for each other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS)
+
+
+# A child process has none of its parent's threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
