@@ -7,7 +7,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series
 from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, span, tails, window
@@ -18,11 +17,15 @@ _LARGEST = 1 << 15  # entries of a table; with more every point is computed by i
 
 
 class Columns(NamedTuple):
-    """What is kept: for places of p, P(K >= fewest) for every g and f of the table; for places of y, the chances of G."""
+    """What is kept: for places of p, P(K >= fewest) for every g and f of the table; for places of y, the chances of G.
 
-    has_p: NDArray[np.bool_]
+    Places move with the part of the surface that is searched. So the p and the y that a place was filled for are kept as
+    well, and a place that has another one by now is filled anew.
+    """
+
+    p: Floats
     reached: Floats
-    has_y: NDArray[np.bool_]
+    y: Floats
     first_g: Integers
     lengths: Integers
     left_out: Floats
@@ -41,15 +44,15 @@ def no_columns(outcomes: Outcomes) -> Columns:
     room = PLACES if f_length * g_length <= _LARGEST else 0
     f = outcomes.first_f + np.arange(f_length)
     return Columns(
-        np.zeros(room, np.bool_), np.empty((room, g_length * f_length)),
-        np.zeros(room, np.bool_), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), np.empty((room, g_length)),
+        np.full(room, -1.0), np.empty((room, g_length * f_length)),
+        np.full(room, -1.0), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), np.empty((room, g_length)),
         (outcomes.m1 - f) / (f + 1.0), np.empty(f_length), np.empty(f_length),
     )  # fmt: skip
 
 
 @compiled
 def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float) -> None:
-    columns.has_p[place] = True
+    columns.p[place] = p
     fewest = outcomes.fewest
     f_length, g_length = fewest.shape
     first_k, of_k = tails(outcomes.n, p, fewest[0, g_length - 1], reach(outcomes.target))
@@ -62,7 +65,7 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
 
 @compiled
 def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float) -> None:
-    columns.has_y[place] = True
+    columns.y[place] = y
     start, of_g, left_out = window(y, outcomes.m0, outcomes.first_g, outcomes.fewest.shape[1], reach(outcomes.target))
     columns.first_g[place], columns.lengths[place], columns.left_out[place] = start, len(of_g), left_out
     columns.of_g[place, : len(of_g)] = of_g
@@ -128,9 +131,9 @@ def log_chance_in_columns(
     columns: Columns, outcomes: Outcomes, place_of_p: int, place_of_y: int, p: float, x: float, y: float
 ) -> float:
     """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places."""
-    if not columns.has_p[place_of_p]:
+    if columns.p[place_of_p] != p:
         _fill_column_of_p(columns, outcomes, place_of_p, p)
-    if not columns.has_y[place_of_y]:
+    if columns.y[place_of_y] != y:
         _fill_column_of_y(columns, outcomes, place_of_y, y)
     start, length, left_out = _fill_chances_of_f(
         columns.of_f, columns.ratios, outcomes.m1, outcomes.first_f, reach(outcomes.target), x

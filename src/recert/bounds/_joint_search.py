@@ -39,6 +39,7 @@ _APART = _SIDE // (PLACES - 1)  # of places whose columns are kept
 _BETWEEN_PLACES = _APART - 1
 _LAST = PLACES - 1
 _EARLIER = 0.25
+_SMALLEST_X = 1e-9  # that follows, whose log-odds are known: rounding moves x by some 1e-16
 
 
 class Box(NamedTuple):
@@ -120,7 +121,7 @@ def _value(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part,
     if x <= 0.0 or p >= 1.0 or (y <= 0.0 and outcomes.m0 > 0):
         return LOWEST
     x = min(x, box.x_far)  # P falls as x rises
-    if part.free == _P_IS_FREE and len(columns.has_p) and i & _BETWEEN_PLACES == 0 and j & _BETWEEN_PLACES == 0:
+    if part.free == _P_IS_FREE and len(columns.p) and i & _BETWEEN_PLACES == 0 and j & _BETWEEN_PLACES == 0:
         return log_chance_in_columns(columns, outcomes, i // _APART, j // _APART, p, x, y)
     return log_chance(outcomes, p, x, y)
 
@@ -151,13 +152,13 @@ def _without_corners(
         p_least, p_most = p_on_surface(q, low, y2), p_on_surface(q, high, y1)
         if p_most < box.p_low:
             return LOWEST
-        if p_least >= box.p_high or high >= 1.0 - q or y2 >= q:
+        if p_least >= box.p_high or p_most >= 1.0 or y2 >= q:
             return log_chance(outcomes, min(p_most, box.p_high), low, y2)
         return 1.0
     x_least, x_most = x_on_surface(q, low, y1), x_on_surface(q, high, y2)
     if x_most < part.x_from or x_least > box.x_high:
         return LOWEST
-    return log_chance(outcomes, high, max(x_least, part.x_from), y2) if x_least <= 0.0 else 1.0
+    return log_chance(outcomes, high, max(x_least, part.x_from), y2) if x_least <= _SMALLEST_X else 1.0
 
 
 @compiled
@@ -366,8 +367,6 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
         q = math.floor(max(uncovered - back, (covered + uncovered) / 2) / step) * step
         if q <= covered or uncovered - covered <= 2 * tolerance or undecided == _MOST_UNDECIDED:
             break
-        if box.y_high > q:
-            columns = no_columns(outcomes)  # places on the grid are others
         verdict, number, place = _is_covered(outcomes, columns, q, box)
         if verdict == _COVERED:
             covered = q

@@ -114,7 +114,7 @@ def _least_in_box(*columns: Floats) -> Floats:
     """The least p (1 - x) + (1 - p) y in the box: no bound is below it, rounded down twice."""
     _, x_high, y_low, _, p_low, p_high = columns[7:]
     least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, p_high * (1 - x_high) + (1 - p_high) * y_low)
-    return np.where(columns[3] > 0, least - 2e-6, 0.0)
+    return np.where(columns[3] > 0, np.maximum(least - 2e-6, 0.0), 0.0)
 
 
 class _Task(NamedTuple):
