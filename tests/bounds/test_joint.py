@@ -96,7 +96,10 @@ def chances_at(fewest, n, p, x, y):
     m1, m0 = (length - 1 for length in fewest.shape)
     of_k = stats.binom.pmf(np.arange(n + 1), n, p[..., None])
     tails = np.append(np.cumsum(of_k[..., ::-1], axis=-1)[..., ::-1], np.zeros((*p.shape, 1)), axis=-1)
-    of_f, of_g = stats.binom.pmf(np.arange(m1 + 1), m1, x[..., None]), stats.binom.pmf(np.arange(m0 + 1), m0, y[:, None])
+    of_f, of_g = (
+        stats.binom.pmf(np.arange(m1 + 1), m1, x[..., None]),
+        stats.binom.pmf(np.arange(m0 + 1), m0, y[:, None]),
+    )
     places = itertools.product(range(p.shape[0]), range(p.shape[1]))
     return np.array([of_f[i, j] @ tails[i, j][fewest] @ of_g[j] for i, j in places]).reshape(p.shape)
 
@@ -122,7 +125,7 @@ def box_by_definition(k, n, f, m1, g, m0, alpha):
 
 
 def most_below(k, n, f, m1, g, m0, observed):
-    """What a bound may be below its definition: the tolerance, the last step of the search, and the grid of q."""
+    """What a bound may be below its definition: the search ends between two q that are two tolerances apart. And the grid of q."""
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
     return 2 * min(2e-4, 0.02 * half_width) + 2e-6
 
@@ -136,6 +139,26 @@ def test_is_buehlers_bound_by_brute_force(counts):
     assert bound > 0.1
     assert largest_chance(good, bound, box) <= 0.98 * alpha
     assert largest_chance(good, bound + most_below(*counts[:6], order[k, f, g]), box) > 0.98 * alpha
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_counts_have_buehlers_bound(seed):
+    """Never above it, and where the grids of the oracle are fine enough not further below than the search may end."""
+    rng, below = np.random.default_rng(seed), []
+    while len(below) < 8:
+        n, m1, m0 = (int(rng.integers(least, most)) for least, most in ((4, 60), (2, 40), (0, 25)))
+        k, f = rng.binomial(n, rng.uniform(0.3, 1) ** 0.4), rng.binomial(m1, rng.random() ** 3 * 0.5)
+        g, alpha = rng.binomial(m0, rng.random() ** 1.5), float(rng.choice([0.5, 0.2, 0.05, 0.002, 1e-6]))
+        order = ordering_by_definition(n, m1, m0, min(alpha, 0.4))
+        bound = joint_lower(k, n, f, m1, g, m0, alpha)
+        if order[k, f, g] == -1:
+            assert bound == 0
+            continue
+        good, box = order >= order[k, f, g] - 1e-10, box_by_definition(k, n, f, m1, g, m0, alpha)
+        assert largest_chance(good, bound, box, points=16) <= 0.98 * alpha
+        above = bound + most_below(k, n, f, m1, g, m0, order[k, f, g])
+        below.append(largest_chance(good, above, box, points=16) > 0.98 * alpha)
+    assert sum(below) >= 7
 
 
 def lower_edge(count, trials, error):
@@ -201,10 +224,12 @@ def test_laws(size, share, alpha):
     # Mostly many votes and few flips, where bounds are not trivial.
     k, f, g = n - round(share[0] ** 2 * n), round(share[1] ** 3 * m1), round(share[2] ** 2 * m0)
     bound = joint_lower(k, n, f, m1, g, m0, alpha)
-    assert 0 <= bound <= clopper_pearson_lower(m1 - f, m1, alpha)  # p = 1 is allowed, and then gains do not count
+    x_low, _, _, y_high, _, p_high = box_by_definition(k, n, f, m1, g, m0, alpha)
+    # At the ends of the box two of the three counts are as good as observed, but for .02 / 6 alpha each.
+    of_losses = clopper_pearson_lower(m1 - f, m1, alpha)
+    assert 0 <= bound <= p_high * of_losses + (1 - p_high) * y_high + 1e-12
     of_votes = clopper_pearson_lower(k, n, alpha)
-    most_gained = clopper_pearson_upper(g, max(m0, 1), 0.005 * alpha) if m0 else 0.0
-    assert bound <= of_votes + (1 - of_votes) * most_gained
+    assert bound <= of_votes * (1 - x_low) + (1 - of_votes) * y_high + 1e-12
     assert joint_lower(k, n, f, m1, 0, m0, alpha) <= of_votes  # y = 0 is allowed
     assert joint_lower(k, n, f, m1, 0, 0, alpha) <= of_votes
 
@@ -222,7 +247,7 @@ def test_corners():
     assert joint_lower(0, 100, 0, 10, 0, 10, 0.01) == 0
     assert joint_lower(100, 100, 60, 100, 0, 10, 0.01) == 0  # less than half is kept
     alone = 0.00196 ** (1 / 1_000)  # p = 1: (1 - x)^1000 = .98 alpha
-    assert alone - 1e-4 <= joint_lower(10**6, 10**6, 0, 1_000, 0, 0, 0.002) <= alone
+    assert alone - 0.02 * (1 - alone) - 2e-6 <= joint_lower(10**6, 10**6, 0, 1_000, 0, 0, 0.002) <= alone
     for counts in itertools.product((0, 1), (1,), (0, 1), (1,), (0, 1), (1,), (1e-12, 0.5, 0.999)):
         assert 0 <= joint_lower(*counts) <= 1
     assert 0 < joint_lower(10**6, 10**6, 0, 50_000, 1, 1, 1e-9) < 1

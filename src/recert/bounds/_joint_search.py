@@ -335,7 +335,10 @@ def _crossing(
         q = min(1.0 - 1e-9, max(1e-9, q + min(0.02, max(-0.02, move))))
         if abs(move) < tolerance / 4:
             q += tolerance / 4
-            if _inside(outcomes, columns, q, box, parts_of_surface(outcomes, q, box)[number], place.i, place.j) > outcomes.target:
+            if (
+                _inside(outcomes, columns, q, box, parts_of_surface(outcomes, q, box)[number], place.i, place.j)
+                > outcomes.target
+            ):
                 seen = min(seen, q)
             break
     return seen

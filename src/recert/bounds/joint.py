@@ -111,7 +111,10 @@ def _about(*columns: Floats) -> Floats:
 
 
 def _least_in_box(*columns: Floats) -> Floats:
-    """The least p (1 - x) + (1 - p) y in the box: no bound is below it, rounded down twice."""
+    """The least p (1 - x) + (1 - p) y in the box, less more than rounding. No bound is below it: there is no (p, x, y) to exclude.
+
+    That is true as well where an outcome does not rank and its bound is given as 0.
+    """
     _, x_high, y_low, _, p_low, p_high = columns[7:]
     least = np.minimum(p_low * (1 - x_high) + (1 - p_low) * y_low, p_high * (1 - x_high) + (1 - p_high) * y_low)
     return np.where(columns[3] > 0, np.maximum(least - 2e-6, 0.0), 0.0)
