@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from recert.bounds import clopper_pearson_lower, clopper_pearson_upper
+from recert.bounds import clopper_pearson_lower
 from recert.bounds._joint_chance import Outcomes, log_chance
 from recert.bounds.joint import joint_lower
 from recert.bounds.paired import paired_lower

@@ -915,7 +915,9 @@ def random_cells_of_p(rng: np.random.Generator, count: int) -> list[tuple[chance
             m0, outcomes = 0, outcomes._replace(m0=0, fewest=np.ascontiguousarray(outcomes.fewest[:, :1]))
         p, q, y = float(rng.uniform(0.2, 0.995)), float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.01, 0.6))
         in_p, in_y = rng.choice([1e-6, 0.05, 0.5], size=2)
-        p1, p2 = p * (1 - in_p), 1.0 if rng.random() < 0.2 else p + (1 - p) * in_p * rng.random()
+        p1, p2 = p * (1 - in_p), p + (1 - p) * in_p * rng.random()
+        if rng.random() < 0.25:
+            p1, p2 = 1 - 10 ** rng.uniform(-5, -1), 1.0
         y1, y2 = (0.0 if rng.random() < 0.15 else y * (1 - in_y)), y * (1 + in_y * rng.random())
         y1, y2 = (y1, y2) if m0 else (0.0, 0.0)
         if y2 > q or cells.x_on_surface(q, p1, y1) <= 1e-6:
@@ -931,7 +933,7 @@ def random_cells_of_p(rng: np.random.Generator, count: int) -> list[tuple[chance
 def test_bounds_of_cells_where_x_follows() -> None:
     """As their formula, and never below an exact sum at a point of the cell."""
     kinds: dict[tuple[bool, ...], int] = {}
-    for outcomes, q, cell in random_cells_of_p(np.random.default_rng(21), 300):
+    for outcomes, q, cell in random_cells_of_p(np.random.default_rng(21), 400):
         bound, in_p, in_y = cells.bound_cell_where_x_follows(outcomes, q, cell)
         expected, by_p, by_y = cell_by_formula_where_x_follows(outcomes, q, cell)
         assert expected - 1e-9 <= bound <= expected + 1e-5 * (1 + in_p + in_y + abs(expected))
