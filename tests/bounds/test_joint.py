@@ -115,6 +115,12 @@ CASES = [
     (60, 80, 0, 20, 0, 0, 0.05),
     (99, 100, 1, 60, 1, 1, 1e-6),
     (9, 12, 1, 14, 9, 12, 0.1),
+    (176, 280, 0, 15, 34, 107, 0.002),  # the bound is near the largest y: places move while it is searched
+    (326, 526, 1, 10, 80, 142, 0.3),
+    (7, 7, 0, 46, 4, 4, 0.002),  # with plateaus
+    (29, 48, 0, 27, 17, 17, 1e-6),  # largest where x > 1 - q and y > q
+    (38, 47, 5, 28, 8, 13, 0.002),
+    (58, 66, 0, 5, 1, 1, 0.05),
 ]
 
 
@@ -137,8 +143,9 @@ def test_is_buehlers_bound_by_brute_force(counts):
     good, box = order >= order[k, f, g] - 1e-10, box_by_definition(*counts)
     bound = joint_lower(*counts)
     assert bound > 0.1
-    assert largest_chance(good, bound, box) <= 0.98 * alpha
-    assert largest_chance(good, bound + most_below(*counts[:6], order[k, f, g]), box) > 0.98 * alpha
+    points = 30 if n < 100 else 12
+    assert largest_chance(good, bound, box, points) <= 0.98 * alpha
+    assert largest_chance(good, bound + most_below(*counts[:6], order[k, f, g]), box, points) > 0.98 * alpha
 
 
 @pytest.mark.parametrize("seed", range(6))
