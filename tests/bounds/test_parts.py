@@ -1265,6 +1265,47 @@ def test_what_joint_searches(monkeypatch: pytest.MonkeyPatch, counts: tuple[floa
     assert step == 2.0**-20
 
 
+def test_the_least_value_in_the_box() -> None:
+    rng = np.random.default_rng(14)
+    edges = np.sort(rng.uniform(0, 1, size=(3, 2, 200)), axis=1).reshape(6, 200)
+    m1 = np.where(np.arange(200) % 10 == 0, 0, np.where(np.arange(200) % 10 == 1, 1, 30))
+    found = joint._least_in_box(np.full(200, 90), np.full(200, 100), np.ones(200), m1, np.zeros(200), np.zeros(200), np.full(200, 0.1), *edges)  # fmt: skip
+    corners = [value_of(p, x, y) for p in edges[4:] for x in edges[:2] for y in edges[2:4]]
+    assert found == pytest.approx(np.where(m1 > 0, np.maximum(np.min(corners, axis=0) - 2e-6, 0), 0), abs=1e-12)
+    [nothing] = joint._least_in_box(*np.array([[1.0], [9.0], [1.0], [9.0], [0.0], [9.0], [0.1], [0.0], [1.0], [0.0], [1.0], [0.0], [1.0]]))  # fmt: skip
+    assert nothing == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_joint_reaches_its_bound_and_not_much_more(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        n, m1, m0 = (int(rng.integers(10, most)) for most in (2_000, 200, 40))
+        counts = rng.binomial(n, 0.95), n, rng.binomial(m1, 0.03), m1, rng.binomial(m0, 0.2), m0, 0.05
+        edges = [bound(*of, 0.05 * 0.02 / 6) for of in (counts[2:4], counts[4:6], counts[:2]) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper)]  # fmt: skip
+        found = joint._search(*counts, *edges)
+        assert joint._reaches(found, *counts, *edges) == (found > 0)
+        assert joint._reaches(found * 0.9, *counts, *edges) == (found > 0)
+        assert not joint._reaches(found + 5e-4, *counts, *edges)
+    assert not joint._reaches(0.1, 1, 100, 0, 50, 0, 0, 0.05, 0, 0.1, 0, 0, 0.001, 0.1)  # does not rank
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.1), (1.0, 0.0)])
+def test_series_reaches_its_bound_and_nothing_above(shares: tuple[float, float]) -> None:
+    ordering, rng = series._Ordering(*shares), np.random.default_rng(15)
+    rows = [(30, 30, 12, 12), (30, 30, 0, 12), (30, 30, 0, 0), (0, 30, 12, 12), (30, 30, 11, 12), (29, 30, 12, 12), (1, 30, 1, 12), (30, 30, 1, 1), (1, 1, 1, 1)]  # fmt: skip
+    rows += [(int(n - n * rng.random() ** 2 * 0.5), int(n), int(m - m * rng.random() ** 2 * 0.4), int(m)) for n, m in rng.integers(1, 200, size=(40, 2))]  # fmt: skip
+    for k, n, s, m in rows:
+        alpha = float(rng.choice([0.3, 0.01]))
+        single = min(binomial.clopper_pearson_lower(k, n, alpha), binomial.clopper_pearson_lower(s, max(m, 1), alpha))
+        row = (k, n, s, m, alpha, 0.0, single)
+        bound = ordering.bound(*row)
+        assert ordering.reaches(bound, *row) == (bound > 0)
+        assert ordering.reaches(bound * 0.9 + 1e-7, *row) == (bound > 1e-6)
+        assert not ordering.reaches(bound + 2e-6, *row)
+        assert not ordering.reaches(bound * 0.5 + 0.5, *row)
+
+
 def test_what_does_not_rank_has_no_bound() -> None:
     assert joint._search(20, 20, 0, 0, 0, 0, 0.1, 0, 0, 0, 0, 0.5, 1) == 0.0
     found = ordering(20, 30, 0, 0.1)
