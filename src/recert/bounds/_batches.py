@@ -54,8 +54,10 @@ def map_least(
     """The least value of the function in each group of rows; groups are those from one of `starts` to the next.
 
     Most rows are not the least and need no value of their own: rows come in the order of `about`, a guess at it; one for which
-    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over.
+    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over. So
+    where the function is a bound less a tolerance, the least of all bounds is not below what is found.
     """
+    _check_groups(starts, columns[0])
     rows = np.stack(columns, axis=1)
     groups = [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True)]
     numbers: dict[bytes, int] = {}
@@ -71,6 +73,15 @@ def map_least(
         return found
 
     return np.array(_in_threads(least, distinct), dtype=float)[position]
+
+
+def _check_groups(starts: Integers, column: Floats) -> None:
+    begins = np.append(starts, column.size)
+    if column.ndim != 1 or begins[0] != 0 or np.any(np.diff(begins) < 1):
+        raise ValueError(
+            f"expected groups of a list of arguments, the first from 0 on and none of them empty, got groups from {starts} on of "
+            f"arguments of shape {column.shape}; give the place of the first argument of each group"
+        )
 
 
 def _in_threads(function: Callable[[Any], float], items: Sequence[Any]) -> list[float]:

@@ -74,8 +74,8 @@ def joint_lower(
     the three counts are independent: both numbers of replays are fixed beforehand, and where f's votes do not suffice
     for them no claim is made. (Those of `paired_lower` may depend on the votes, for a mostly smaller bound.) Without
     replays where f did not vote for the class only losses count. 0 where votes are few or half may be lost.
-    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below; where many replays flip,
-    it may be some 1e-3 below. Arguments broadcast.
+    The value is proven to be at most the bound of this module, and as a rule at most 1e-4 below, and less where
+    bounds are close (2% of the half-width). Arguments broadcast.
 
     With `groups`, the places at which groups of arguments begin, the least bound of each group: far sooner than all of them.
 
