@@ -6,7 +6,7 @@ import pytest
 from recert.bounds import few_flips_lower, joint, joint_lower, series_lower
 from tests.bounds.test_joint import box_by_definition, largest_chance, ordering_by_definition
 
-APART = 4e-4  # how far apart the last two q of a search are
+APART = 2e-4  # how far apart the last two q of a search are
 
 
 def groups_of(values: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:

@@ -133,7 +133,7 @@ def box_by_definition(k, n, f, m1, g, m0, alpha):
 def most_below(k, n, f, m1, g, m0, observed):
     """What a bound may be below its definition: the search ends between two q that are two tolerances apart. And the grid of q."""
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
-    return 2 * min(2e-4, 0.02 * half_width) + 2e-6
+    return 2 * min(1e-4, 0.02 * half_width) + 2e-6
 
 
 @pytest.mark.parametrize("counts", CASES)
@@ -143,7 +143,7 @@ def test_is_buehlers_bound_by_brute_force(counts):
     good, box = order >= order[k, f, g] - 1e-10, box_by_definition(*counts)
     bound = joint_lower(*counts)
     assert bound > 0.1
-    points = 30 if n < 100 else 12
+    points = 30 if n < 100 else 24  # with 12 the oracle misses a little of the largest chance
     assert largest_chance(good, bound, box, points) <= 0.98 * alpha
     assert largest_chance(good, bound + most_below(*counts[:6], order[k, f, g]), box, points) > 0.98 * alpha
 
@@ -242,7 +242,7 @@ def test_laws(size, share, alpha):
 
 
 def test_rises_with_the_votes():
-    """In k this is a law, up to the tolerance. In f and g it is not: the box moves with them."""
+    """Of the probability this is a law. Of the bound it is not, as its box moves with the counts; but it hardly moves in k."""
     k = np.arange(150, 201, 5)
     for f, g in ((0, 0), (2, 3), (9, 1)):
         assert np.diff(joint_lower(k, 200, f, 100, g, 30, 0.01)).min() >= -1e-4
