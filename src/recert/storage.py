@@ -63,7 +63,8 @@ class Directory:
             )
         if self.local is None:
             return bytes(self._files.cat_file(path))
-        with open(path, "rb", buffering=0) as file:  # not by way of fsspec, which takes several times as long for a small file
+        # Not by way of fsspec, which takes several times as long for a small file.
+        with open(path, "rb", buffering=0) as file:
             return file.readall()
 
     def size(self, name: str) -> int:
