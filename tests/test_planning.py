@@ -1,6 +1,8 @@
 """The plan: optimal on small cases by brute force, deterministic, within its budget, blind to what it must not see."""
 
 import itertools
+import subprocess
+import sys
 import time
 import tracemalloc
 
@@ -8,11 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import RectBivariateSpline
 from scipy.stats import beta, norm
 
 import recert
 from recert import Gaussian, StoredVotes, bounds
 from recert.planning import Beliefs, Objective, Selection, allocate, equal_passes, parse_plan, plan_budget
+from recert.planning.splines import interpolation
 from recert.planning.tables import Circumstances
 from recert.recertification import run
 from recert.recertification.auto import Auto
@@ -564,3 +568,24 @@ def test_where_hardly_any_pass_is_saved_a_warning_says_so(real_votes: dict[str, 
     recert.recertify(stored("fp16"), None, cache, samples=2_800, method="scratch-cached")
     with pytest.warns(UserWarning, match="certifying anew .* may be as fast"):
         recert.recertify(stored("fp16"), None, cache, samples=2_800)
+
+
+@pytest.mark.parametrize("passes", [2, 3, 4, 5, 6, 9, 20])
+def test_splines_are_those_of_scipy(passes: int) -> None:
+    """FITPACK's, which takes 24 MB to import; also through so few places that no cubic goes through them."""
+    rng = np.random.default_rng(passes)
+    x, y = np.cumsum(rng.uniform(0.2, 1.0, 14)), np.cumsum(rng.uniform(0.2, 1.0, passes))
+    values = rng.normal(size=(len(x), len(y)))
+    between_x, between_y = np.linspace(x[0], x[-1], 41), np.linspace(y[0], y[-1], 33)
+    expected = RectBivariateSpline(x, y, values, ky=min(3, passes - 1))(between_x, between_y)
+    found = interpolation(x, between_x) @ values @ interpolation(y, between_y).T
+    np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+    np.testing.assert_allclose(interpolation(x, x) @ values @ interpolation(y, y).T, values, atol=1e-10)
+
+
+def test_planning_needs_only_the_special_functions_of_scipy() -> None:
+    program = (
+        "import sys, recert; recert.recertify; "
+        "sys.exit(any(f'scipy.{name}' in sys.modules for name in ('interpolate', 'optimize', 'sparse', 'stats')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

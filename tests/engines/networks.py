@@ -75,11 +75,23 @@ class Slow(Patient):
         return super().forward(batch)
 
 
+class ChangesItself(Wrapped):
+    """After some calls it answers the opposite."""
+
+    def forward(self, batch: Tensor) -> Tensor:
+        calls = self.__dict__["calls"] = self.__dict__.get("calls", 0) + 1
+        return super().forward(batch) * (1 if calls < 12 else -1)
+
+
 class RunsOutOfMemory(Wrapped):
     """In the middle of a run, once, its process may take no more memory than it has, and needs more."""
 
     def forward(self, batch: Tensor) -> Tensor:
-        calls = self.__dict__["calls"] = self.__dict__.get("calls", 0) + 1
+        with open(
+            os.path.join(self.folder, f"calls-{os.getpid()}"), "a"
+        ) as file:  # in no attribute: the model stays what it is
+            file.write(".")
+            calls = file.tell()
         if calls == 10 and self.first("out of memory"):
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             limit = pages * resource.getpagesize() + 2**20

@@ -16,7 +16,7 @@ from recert.noise import Stream, input_digest, noise_key
 from recert.noise.on_torch import perturb
 from recert.sampling import Progress, VoteSource, Work, collect, open_source
 from tests.engines.clusters import started_ray
-from tests.engines.networks import digits_inputs, digits_network, on_engine
+from tests.engines.networks import ChangesItself, digits_inputs, digits_network, on_engine
 
 NOISE, SEED, BATCH = Gaussian(0.6), 3, 48
 OPTIONS = {"noise": NOISE, "seed": SEED, "batch_size": BATCH}
@@ -132,6 +132,19 @@ def test_a_store_begun_on_one_engine_is_finished_on_the_other(tmp_path: Path) ->
         again.radius.tolist()
         == recert.recertify(digits_network(), x, alone, samples=200, method="series").radius.tolist()
     )
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_model_that_changes_itself_is_found_and_nothing_of_it_is_kept(engine: str, tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    model, x = ChangesItself(tmp_path / "marks").eval(), digits_inputs()
+    workers = {"workers": 1} if engine == "ray" else {}
+    with (
+        on_engine(engine, model, x, **OPTIONS, **workers) as source,
+        pytest.raises(recert.errors.UnusableModel, match=r"the model (was changed|does not vote as it did)"),
+    ):
+        recert.certify(source, x, **OPTIONS, samples=400, selection_samples=30, store=tmp_path / "run")
+    assert not list((tmp_path / "run").glob("part-*"))
 
 
 def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

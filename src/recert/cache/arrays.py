@@ -10,7 +10,7 @@ from recert.cache.samples import Samples, simplified
 from recert.cache.votes import Slot
 from recert.votes import Votes, vote_dtype
 
-PAGE = 2**10
+PAGE = 2**8
 """Samples of a page: few, since a replay has a hundred votes of an input. Memory is taken for pages with a known vote only: a store from somebody else may hold any sample index."""
 
 Index = slice | NDArray[np.int64]

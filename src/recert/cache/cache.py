@@ -87,8 +87,7 @@ class Cache:
         cache = cls(replace(manifest, parts=tuple(name for name in manifest.parts if name not in missing)), directory)
         cache._cut = tuple(cut)
         # Parts that the manifest does not name are read as well: a killed run wrote them after its last manifest.
-        for name in named_first(cache.manifest, [name for name in names if name not in cut]):
-            cache._table.add(cache._table.read(name), name)
+        cache._table.add_stored(named_first(cache.manifest, [name for name in names if name not in cut]), _refused)
         return cache, missing
 
     @classmethod
@@ -384,6 +383,11 @@ class Cache:
                 f"{self._directory} has changed, and its signature is void; sign again: recert cache sign", stacklevel=3
             )
         self._changed |= changed
+
+
+def _refused(error: CorruptCache) -> None:
+    """A cache with a part that is wrong is not opened."""
+    raise error
 
 
 def _by_class(

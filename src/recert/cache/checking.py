@@ -36,11 +36,7 @@ def examine(store: str | os.PathLike[str]) -> Findings:
     table = VoteTable(directory, manifest.context, manifest.classes)
     problems = [f"{name} is missing" for name in sorted(set(manifest.parts) - set(names))]
     found, named = named_first(manifest, names), set(manifest.parts)
-    for name in found:
-        try:
-            table.add(table.read(name), name)
-        except CorruptCache as error:
-            problems.append(str(error))
+    table.add_stored(found, lambda error: problems.append(str(error)))
     try:
         looks = len(Looks(directory, manifest.context).known())
     except CorruptCache as error:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,8 @@ def _votes(
 
 
 def _digests(inputs: pa.Array) -> list[str]:
-    return [digest.hex() for digest in inputs.to_pylist()]
+    # One text for each input, however many rows and readings it has: with many inputs and few votes, texts take as much as votes.
+    return [intern(digest.hex()) for digest in inputs.to_pylist()]
 
 
 def _check_votes(held: Columns, classes: int) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
+from sys import intern
 from typing import Any, Self
 
 from recert.cache import limits, strict_json
@@ -171,4 +172,6 @@ def _tuples(raw: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
     for name in names:
         if not isinstance(raw[name], list):
             raise ValueError(f"expected {name} as a list, got {type(raw[name]).__name__}")
-    return {name: tuple(raw[name]) for name in names}
+    # Digests of inputs are named by every row of votes, too: one text for each.
+    same = {"inputs": tuple(intern(name) if isinstance(name, str) else name for name in raw["inputs"])}
+    return {name: tuple(raw[name]) for name in names} | same

@@ -2,7 +2,7 @@
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -49,13 +49,32 @@ class VoteTable:
             if not same:
                 # In order of their starts, so that rows around a sample are found by bisection.
                 at = bisect.bisect_left(slot, row.start, key=_start)
-                slot.insert(at, (row if part is None else replace(row, votes=None), part))
+                slot.insert(at, (row if part is None else row.without_votes(), part))
                 self._longest[key] = max(self._longest[key], row.length)
+
+    def add_stored(self, names: Iterable[str], refuse: Callable[[CorruptCache], None]) -> None:
+        """Add stored parts, in order. What is wrong with one is handed to `refuse`; if that returns, the others are added."""
+        found = ((name, self._bytes(name)) for name in names)
+        for name, rows in parts.decode_all(found, self._context, self._classes):
+            try:
+                if isinstance(rows, CorruptCache):
+                    raise rows
+                self.add(rows, name)
+            except CorruptCache as error:
+                refuse(error)
 
     def read(self, part: str) -> list[parts.Row]:
         """The rows of a stored part, votes and all."""
         assert self._directory is not None
         return parts.decode(part, self._directory.read(part, limits.PART_BYTES), self._context, self._classes)
+
+    def _bytes(self, part: str) -> bytes | CorruptCache:
+        """A stored part, or why it is not even read."""
+        assert self._directory is not None
+        try:
+            return self._directory.read(part, limits.PART_BYTES)
+        except CorruptCache as error:
+            return error
 
     def known(self, digest: str, stream: Stream, start: int, end: int) -> list[parts.Row]:
         """Rows, with their votes, whose range overlaps the samples [start, end)."""

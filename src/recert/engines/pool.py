@@ -99,6 +99,19 @@ class Pool:
         for member in self._members:
             member.jobs.clear()
 
+    def check_unchanged(self) -> None:
+        """UnusableModel if the model of a worker is not what it was. Those that died meanwhile cannot be asked."""
+        asked = [member.actor.changed.remote() for member in self._members if member.starting is None]
+        for answer in asked:
+            try:
+                reason = self._ray.get(answer)
+            except self._ray.exceptions.RayTaskError:
+                raise
+            except self._ray.exceptions.RayError:  # the next job finds out, too, and another worker draws it
+                continue
+            if reason is not None:
+                raise UnusableModel(reason)
+
     def close(self) -> None:
         for member in self._members:
             self._ray.kill(member.actor)

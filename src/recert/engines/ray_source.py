@@ -60,7 +60,9 @@ class RaySource:
         self._cluster = Cluster(address)
         # In Ray's object store: sent to each node once, whatever its number of workers, which share one copy of the inputs.
         shared = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
-        options = {"noise": noise, "seed": seed, "batch_size": batch_size, "device": device, "classes": classes}
+        options = {
+            "noise": noise, "seed": seed, "batch_size": batch_size, "device": device, "classes": classes, "identity": identity,
+        }  # fmt: skip
         self._pool = Pool(self._cluster, shared, options, workers, allow_numerics)
         try:
             self.classes = self._pool.start().classes
@@ -98,6 +100,10 @@ class RaySource:
             self._pool.forget_jobs()
         if schedule.failures:
             raise UnusableInputs({i: (self.digests[i], why) for i, why in schedule.failures.items()}, len(self.digests))
+
+    def check_unchanged(self) -> None:
+        """UnusableModel if the model has changed on a worker since its first vote: each looks at its own, as `Sampler` does."""
+        self._pool.check_unchanged()
 
     def close(self) -> None:
         """Stop the workers, and the cluster if it was started here."""

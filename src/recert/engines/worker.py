@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from recert.engines.torch_settings import TorchSettings
-from recert.errors import first_line
+from recert.errors import UnusableModel, first_line
 from recert.models.numerics import Numerics
-from recert.sampling import Drawn, Work, collect, open_source
+from recert.sampling import Drawn, Work, check_unchanged, collect, open_source
 from recert.votes import Votes
 
 
@@ -85,6 +85,16 @@ class Worker:
             failures,
             out_of_memory=self._source.numerics != self._numerics,
         )
+
+    def changed(self) -> str | None:
+        """Why the votes that it drew are not those of one model, if they are not."""
+        try:
+            check_unchanged(self._source)
+        except Exception as error:
+            if self._source.numerics != self._numerics:  # memory ran out: no change, and its next answer says so
+                return None
+            return str(error) if isinstance(error, UnusableModel) else first_line(error)
+        return None
 
     def _alone(self, work: Work) -> Drawn | str:
         try:

@@ -9,11 +9,11 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import RectBivariateSpline
 from scipy.special import betaincinv, expit, logit
 
 from recert import bounds
 from recert.noise import Noise
+from recert.planning.splines import interpolation
 
 Floats = NDArray[np.float64]
 RadiusPredictor = Callable[[Floats, Floats, Floats], Floats]
@@ -154,10 +154,10 @@ def table_at_expected_flips(
     at_low = bound(low)
     at_high = bound(np.minimum(low + 1, passes)) if share.any() else at_low
     sparse = scaled(at_low, given.noise) * (1 - share) + scaled(at_high, given.noise) * share
-    of_passes = min(3, len(passes) - 1)
-    spline = RectBivariateSpline(_SEARCHED, np.log(passes), sparse, ky=of_passes)
     fine = passes_grid(int(passes[-1]), apart=TABLE_STEP)
-    return Table(given.noise, fine, np.asarray(spline(_PROBABILITIES, np.log(fine))))
+    of_probabilities = interpolation(_SEARCHED, _PROBABILITIES)
+    of_passes = interpolation(np.log(passes), np.log(fine))
+    return Table(given.noise, fine, of_probabilities @ sparse @ of_passes.T)
 
 
 def scaled(bound: Floats, noise: Noise) -> Floats:
