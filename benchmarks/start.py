@@ -175,7 +175,7 @@ def child(options: argparse.Namespace) -> dict[str, float]:
     clock.watch(numba.core.base.BaseContext, "refresh", "of which numba's registries")
     clock.watch(numba.core.caching.Cache, "load_overload", "of which machine code, registries included")
     clock.watch(sampler, "probe", "of which probing the network")
-    clock.watch(steps, "plan", "of which planning")
+    clock.watch(steps, "choose", "of which planning")
 
     def progress(event: recert.Progress) -> None:
         if event.done:

@@ -3,6 +3,7 @@
 Run with: pytest -m gpu
 """
 
+import copy
 import hashlib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 import recert
 from recert import Gaussian
 from recert.data import Dataset
+from recert.models.digest import identify
 from recert.noise import Stream, on_torch
 from recert.noise.stream import NoisyRows, perturb, perturb_into
 from recert.sampling import Sampler, Work, collect
@@ -218,3 +220,25 @@ def test_recorded_training_is_plain_training(count: int, tmp_path: Path, monkeyp
     monkeypatch.setattr("recert.training.step._STEPS_BEFORE_RECORDING", 1_000)
     plain = train("cifar-resnet20", data, Gaussian(0.25), out=tmp_path / "plain", **options)
     assert recorded.card.train_loss == pytest.approx(plain.card.train_loss, rel=0.02)
+
+
+def test_a_model_is_the_same_on_a_device_and_off_it() -> None:
+    """Weights come over together there; of several types, views, and empty ones."""
+    model = network()
+    model.register_buffer("counts", torch.arange(5))
+    model.register_buffer("turned", torch.rand(3, 4).T)
+    model.register_buffer("none", torch.empty(0))
+    assert identify(model) == identify(copy.deepcopy(model).cuda())
+    changed = copy.deepcopy(model).cuda()
+    with torch.no_grad():
+        changed.turned[1, 2] += 1e-6
+    assert identify(changed) != identify(model)
+
+
+def test_the_probe_knows_how_tf32_rounds() -> None:
+    """A last layer with large weights of both signs: a row that is computed at another place has other last bits."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(network(), torch.nn.Linear(10, 1_000)).cuda().eval()
+    with torch.no_grad():
+        model[1].weight.mul_(300)
+    Sampler(recert.prepare(model, precision="tf32"), images(), noise=Gaussian(0.5), seed=0, batch_size=512)

@@ -27,7 +27,7 @@ from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
 from recert.recertification.method import Counts, Option, Terms
 from recert.recertification.paired import Paired
-from recert.recertification.replays import EventCounts
+from recert.recertification.replays import EventCounts, ReplayMethod
 from recert.recertification.series import FewFlips, Series
 from recert.recertification.task import Task
 from recert.sampling import VoteChunk, Work
@@ -283,6 +283,8 @@ class VotesAsBounds(Series):
 
     def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> NDArray[np.float64]:
         return np.asarray(of.votes, dtype=float) / 1e6
+
+    least_lower_bound = ReplayMethod.least_lower_bound
 
 
 def test_a_rivals_bound_is_rounded_up_and_is_that_of_the_most_probable() -> None:

@@ -13,7 +13,8 @@ from scipy import stats
 
 from recert import bounds
 from recert.bounds import clopper_pearson_lower, clopper_pearson_upper, joint_lower, paired_lower, series_lower
-from recert.bounds._joint_chance import Cell, Outcomes, _sub_gaussian, bound_cell, lifted, log_chance, on_surface
+from recert.bounds._joint_cells import Cell, _sub_gaussian, bound_cell_where_p_follows, lifted, p_on_surface
+from recert.bounds._joint_chance import Outcomes, log_chance
 
 SHARES = np.array([0.0, 0.05, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 1.0])
 RATES = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0])
@@ -128,11 +129,11 @@ def test_no_point_of_a_cell_exceeds_its_bound() -> None:
         x1, y1 = (0.0 if rng.random() < 0.1 else x1), (0.0 if rng.random() < 0.1 else y1)
         if x2 >= 1 - q or y2 >= q:
             continue
-        corners = [log_chance(outcomes, on_surface(q, a, b), a, b) for a in (x1, x2) for b in (y1, y2)]
-        bound, _, _ = bound_cell(outcomes, q, Cell(x1, x2, y1, y2, *corners))
+        corners = [log_chance(outcomes, p_on_surface(q, a, b), a, b) for a in (x1, x2) for b in (y1, y2)]
+        bound, _, _ = bound_cell_where_p_follows(outcomes, q, Cell(x1, x2, y1, y2, *corners))
         for _ in range(12):
             a, b = rng.uniform(x1, x2), rng.uniform(y1, y2)
-            assert exact_log_chance(outcomes, on_surface(q, a, b), a, b) <= bound + 1e-9
+            assert exact_log_chance(outcomes, p_on_surface(q, a, b), a, b) <= bound + 1e-9
         low += p < 0.5
     assert low > 30
 

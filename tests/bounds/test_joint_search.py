@@ -1,4 +1,4 @@
-"""The search behind joint_lower does not stop early: Buehler's bound rises with the votes, and so does what is returned."""
+"""The search behind joint_lower does not stop early: the bound nearly rises with the votes (its box moves a little), and so does what is returned."""
 
 import numpy as np
 import pytest

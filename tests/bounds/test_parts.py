@@ -15,12 +15,13 @@ from statsmodels.stats.proportion import proportion_confint
 from recert.bounds import _binomial_tails as tails_of
 from recert.bounds import _joint_cells as cells
 from recert.bounds import _joint_chance as chance
+from recert.bounds import _joint_columns as joint_columns
 from recert.bounds import _joint_search as joint_search
 from recert.bounds import _paired_search as paired_search
 from recert.bounds import _series_search as series_search
 from recert.bounds import approximate, arguments, binomial, joint, paired, sample_size, series
-from recert.bounds._batches import checked_replays, map_distinct
-from tests.bounds.test_joint import largest_chance, ordering_by_definition
+from recert.bounds._batches import checked_replays, map_distinct, map_least
+from tests.bounds.test_joint import largest_chance, ordering_by_definition, value_of
 
 # --- Clopper-Pearson and its arguments -------------------------------------------------------------------------------
 
@@ -136,6 +137,63 @@ def test_each_row_is_computed_once_and_put_back() -> None:
     assert sorted(calls) == sorted(set(calls))
     assert map_distinct(function, np.array(3.0), np.array(4.0)) == 34
     assert map_distinct(function, np.empty(0), np.empty(0)).shape == (0,)
+
+
+def rows_in_groups(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    starts = np.cumsum([0, *rng.integers(1, 6, size=7)])
+    return starts[:-1], rng.integers(0, 50, size=int(starts[-1])).astype(float)
+
+
+def test_the_least_of_each_group_is_found_whatever_is_guessed() -> None:
+    """The function is a bound less a tolerance, what is shown of others is about the bound itself."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        starts, exact = rows_in_groups(rng)
+        asked: list[float] = []
+
+        def value(row: float, asked: list[float] = asked) -> float:
+            asked.append(row)
+            return row - 0.25
+
+        guess, below = rng.normal(exact, rng.choice([0.0, 5.0, 50.0])), rng.choice([0.0, 1.0, 20.0])
+        found = map_least(value, lambda least, row: row >= least, [exact], starts=starts, about=guess, at_least=exact - below)  # fmt: skip
+        least = np.minimum.reduceat(exact, starts)
+        assert (found <= least).all()
+        assert (found >= least - 0.25).all()
+        if (guess == exact).all():
+            assert len(asked) <= len(starts)
+        assert set(least) >= set(found + 0.25)
+
+
+def test_equal_groups_are_bounded_once() -> None:
+    first, second = np.array([3.0, 1, 3, 1, 1, 3]), np.array([5.0, 2, 5, 2, 2, 5])
+    asked = []
+
+    def value(*row: float) -> float:
+        asked.append(row)
+        return sum(row)
+
+    found = map_least(value, lambda *_: False, [first, second], starts=np.array([0, 2, 4]), about=first, at_least=0 * first)  # fmt: skip
+    assert found.tolist() == [3, 3, 3]
+    assert sorted(asked) == [
+        (1, 2),
+        (1, 2),
+        (3, 5),
+        (3, 5),
+    ]  # (3, 5), (1, 2) twice the same; (1, 2), (3, 5) is another group
+
+
+@pytest.mark.parametrize("groups", [[], [1], [0, 0], [0, 3], [0, 2, 1], [-1, 0]])
+def test_groups_that_are_none(groups: list[int]) -> None:
+    for bound in (
+        lambda: joint.joint_lower([80, 81, 82], 100, 1, 40, 1, 5, 0.1, groups=groups),
+        lambda: series.series_lower([80, 81, 82], 100, 39, 40, 0.1, groups=groups),
+        lambda: series.few_flips_lower([80, 81, 82], 100, 39, 40, 0.1, groups=groups),
+    ):
+        with pytest.raises(ValueError, match="expected groups of a list of arguments"):
+            bound()
+    with pytest.raises(ValueError, match="got groups from"):
+        joint.joint_lower(80, 100, 1, 40, 1, 5, 0.1, groups=[0])
 
 
 def test_approximate_intervals_equal_statsmodels() -> None:
@@ -342,7 +400,7 @@ def test_first_entry_that_is_at_most_a_limit() -> None:
             assert series_search._first_at_most(falling, limit) == expected
 
 
-@pytest.mark.parametrize("largest_variance", [series_search._largest_variance, chance._largest_variance])
+@pytest.mark.parametrize("largest_variance", [series_search._largest_variance, cells._largest_variance])
 def test_largest_variance(largest_variance) -> None:  # type: ignore[no-untyped-def]
     for low, high in itertools.combinations_with_replacement([0.0, 0.1, 0.3, 0.5, 0.6, 0.95, 1.0], 2):
         between = np.linspace(low, high, 1001)
@@ -528,7 +586,7 @@ def test_windows_have_point_probabilities_and_at_least_the_rest() -> None:
         rate = float(rng.choice([rng.uniform(0, 1), 0.01, 0.97]))
         first = int(rng.integers(0, trials + 1)) if rng.random() < 0.6 else 0
         length = int(rng.integers(1, trials + 2 - first)) if rng.random() < 0.6 else trials + 1 - first
-        start, points, left_out = chance._window(rate, trials, first, length, deviations)
+        start, points, left_out = chance.window(rate, trials, first, length, deviations)
         counts = first + start + np.arange(len(points))
         assert start >= 0
         assert start + len(points) <= length
@@ -550,7 +608,7 @@ def test_windows_at_certain_rates() -> None:
         (0.0, 9, 0, 4, (0, [1.0], 0.0)), (0.0, 9, 1, 4, (0, [0.0], 1.0)), (1.0, 9, 5, 5, (4, [1.0], 0.0)),
         (1.0, 9, 2, 7, (0, [0.0], 1.0)), (1.0, 9, 9, 1, (0, [1.0], 0.0)), (0.0, 0, 0, 1, (0, [1.0], 0.0)),
     ):  # fmt: skip
-        start, points, left_out = chance._window(rate, trials, first, length, 6.0)
+        start, points, left_out = chance.window(rate, trials, first, length, 6.0)
         assert (start, list(points), left_out) == expected
 
 
@@ -560,7 +618,7 @@ def test_tails_of_votes_are_at_least_the_tails() -> None:
         n, target = int(rng.choice([1, 2, 7, 60, 4_000])), float(rng.choice([-0.1, -3.0, -14.0]))
         p = float(rng.choice([rng.uniform(0, 1), 1e-3, 0.999, 0.0, 1.0]))
         smallest = int(rng.integers(0, n + 2)) if rng.random() < 0.5 else 0
-        first, found = chance._tails(n, p, smallest, chance.reach(target))
+        first, found = chance.tails(n, p, smallest, chance.reach(target))
         last = first + len(found) - 1
         k = np.arange(smallest, n + 2)
         values, exact = found[np.clip(k, first, last) - first], stats.binom.sf(k - 1, n, p)
@@ -568,7 +626,7 @@ def test_tails_of_votes_are_at_least_the_tails() -> None:
         assert (values <= 1).all()
         more = np.where(k <= first, 5e-5, 0.0) + np.where(k >= last, 1.01e-4 * math.exp(target), 0.0)
         assert (values <= exact * (1 + 1e-10) + more).all(), (n, p, smallest)
-    assert chance._tails(50, 0.9, 0, 6.0)[1][-1] == 0.0
+    assert chance.tails(50, 0.9, 0, 6.0)[1][-1] == 0.0
 
 
 def random_joint(rng: np.random.Generator, *, cut: bool = False) -> chance.Outcomes:
@@ -741,8 +799,8 @@ def cell_by_formula(outcomes: chance.Outcomes, q: float, cell: cells.Cell) -> tu
 
 def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outcomes, float, cells.Cell]]:
     """Cells wide in x only, in y only or in both, from 0 or not; p on both sides of 1/2; many votes or many replays."""
-    cells = []
-    while len(cells) < count:
+    drawn = []
+    while len(drawn) < count:
         n, m1, m0 = (int(10 ** rng.uniform(0.3, 2.5)) for _ in range(3))
         p, x, y = float(rng.uniform(0.02, 0.98)), float(rng.uniform(0.01, 0.6)), float(rng.uniform(0.01, 0.6))
         f, g = np.arange(m1 + 1)[:, None], np.arange(m0 + 1)
@@ -757,8 +815,8 @@ def random_cells(rng: np.random.Generator, count: int) -> list[tuple[chance.Outc
             corners = [
                 chance.log_chance(outcomes, cells.p_on_surface(q, a, b), a, b) for a in (x1, x2) for b in (y1, y2)
             ]
-            cells.append((outcomes, q, cells.Cell(x1, x2, y1, y2, *corners)))
-    return cells
+            drawn.append((outcomes, q, cells.Cell(x1, x2, y1, y2, *corners)))
+    return drawn
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -810,12 +868,207 @@ def test_bounds_of_cells_without_gains() -> None:
             assert math.log(max(inside, 1e-290)) <= bound + 1e-9
 
 
+def kept_log_odds(q: float, p: float, y: float) -> float:
+    return float(-log_odds((p - q + (1 - p) * y) / p))
+
+
+def cell_by_formula_where_x_follows(
+    outcomes: chance.Outcomes, q: float, cell: cells.Cell
+) -> tuple[float, float, float]:
+    """The bound of a cell of p and y as its docstring states it, with maxima taken on grids."""
+    p1, p2, y1, y2 = cell[:4]
+    values, from_zero = np.array(cell[4:]).reshape(2, 2), y1 == 0 < y2
+    end, from_y = (p1 if p2 == 1 else p2), (y2 if from_zero else y1)
+    b = np.array([[kept_log_odds(q, p, y) for y in (from_y, y2)] for p in (p1, end)])
+    if from_zero:
+        lift = max(kept_log_odds(q, p, 0.0) - kept_log_odds(q, p, y2) for p in (p1, end))
+    else:
+        lift = max(cells._rise_over_chord(q, p, y1, y2) for p in (p1, end))
+    low, higher = special.expit(b.min()), special.expit(b.max() + lift)
+    of_x = outcomes.m1 * variance(low, higher)
+    of_lift = outcomes.m1 * (low * (1 - low) if low >= 0.5 else 0.25 if higher >= 0.5 else kearns_saul(higher))
+    if p2 < 1:
+        in_p = (outcomes.n * variance(p1, p2) * (log_odds(p2) - log_odds(p1)) ** 2 + of_x * np.abs(b[1] - b[0]).max() ** 2) / 8  # fmt: skip
+    else:
+        values, in_p = values[[0, 0]], -outcomes.n * math.log(p1)
+    if from_zero:
+        values, in_y = values[:, [1, 1]], 0.0
+    else:
+        apart = log_odds(y2) - log_odds(y1) if y1 > 0 else 0.0
+        in_y = (outcomes.m0 * variance(y1, y2) * apart**2 + of_x * np.abs(b[:, 1] - b[:, 0]).max() ** 2) / 8
+    values = -(np.maximum(0.0, np.sqrt(-values) - lift * math.sqrt(of_lift / 2)) ** 2)
+    t = np.linspace(0, 1, 4_001)
+    along = [
+        ((1 - t) * values.max(axis=axis)[0] + t * values.max(axis=axis)[1] + 4 * t * (1 - t) * rise).max() + other
+        for axis, rise, other in ((1, in_p, in_y), (0, in_y, in_p))
+    ]
+    return min(along), in_p, in_y
+
+
+def random_cells_of_p(rng: np.random.Generator, count: int) -> list[tuple[chance.Outcomes, float, cells.Cell]]:
+    """Cells wide in p only, in y only or in both; up to p = 1 or from y = 0 or not; few losses and many; no gains at all."""
+    drawn = []
+    while len(drawn) < count:
+        outcomes, _, _ = random_cells(rng, 1)[0]
+        m0 = outcomes.m0
+        if rng.random() < 0.15:
+            m0, outcomes = 0, outcomes._replace(m0=0, fewest=np.ascontiguousarray(outcomes.fewest[:, :1]))
+        p, q, y = float(rng.uniform(0.2, 0.995)), float(rng.uniform(0.1, 0.95)), float(rng.uniform(0.01, 0.6))
+        in_p, in_y = rng.choice([1e-6, 0.05, 0.5], size=2)
+        p1, p2 = p * (1 - in_p), p + (1 - p) * in_p * rng.random()
+        if rng.random() < 0.25:
+            p1, p2 = 1 - 10 ** rng.uniform(-5, -1), 1.0
+        y1, y2 = (0.0 if rng.random() < 0.15 else y * (1 - in_y)), y * (1 + in_y * rng.random())
+        y1, y2 = (y1, y2) if m0 else (0.0, 0.0)
+        if y2 > q or cells.x_on_surface(q, p1, y1) <= 1e-6:
+            continue
+        ends = [(a, b, cells.x_on_surface(q, a, b)) for a in (p1, p2) for b in (y1, y2)]
+        corners = [chance.log_chance(outcomes, a, x, b) for a, b, x in ends]
+        for i, (a, b, _) in enumerate(ends):  # the search does not compute these
+            corners[i] = chance.LOWEST if a == 1 or (b == 0 and m0) else corners[i]
+        drawn.append((outcomes, q, cells.Cell(p1, p2, y1, y2, *corners)))
+    return drawn
+
+
+def test_bounds_of_cells_where_x_follows() -> None:
+    """As their formula, and never below an exact sum at a point of the cell."""
+    kinds: dict[tuple[bool, ...], int] = {}
+    for outcomes, q, cell in random_cells_of_p(np.random.default_rng(21), 400):
+        bound, in_p, in_y = cells.bound_cell_where_x_follows(outcomes, q, cell)
+        expected, by_p, by_y = cell_by_formula_where_x_follows(outcomes, q, cell)
+        assert expected - 1e-9 <= bound <= expected + 1e-5 * (1 + in_p + in_y + abs(expected))
+        assert in_p == pytest.approx(by_p, rel=1e-5)
+        assert in_y >= by_y - 1e-12
+        rng = np.random.default_rng(22)
+        for s, t in [*rng.random((4, 2)), (0, 0), (0, 1), (1, 0), (1, 1)]:
+            p, y = cell.low + s * (cell.high - cell.low), cell.y1 + t * (cell.y2 - cell.y1)
+            inside, _ = joint_parts(outcomes, p, cells.x_on_surface(q, p, y), y)
+            assert inside < 1e-290 or math.log(inside) <= bound + 1e-9
+        kind = (cell.high == 1, cell.y1 == 0 < cell.y2, outcomes.m0 > 0)
+        kinds[kind] = kinds.get(kind, 0) + (bound < -0.01)
+    assert len(kinds) == 6
+    assert min(kinds.values()) > 0  # of each kind some that say something
+
+
+def test_the_widths_of_cells_where_x_follows_have_their_margins() -> None:
+    outcomes = chance.Outcomes(np.full((2, 2), 1, np.int64), 0, 0, 1, 10_000, 1, math.log(0.01))
+    for p1, p2, y1, y2 in ((0.8, 0.9, 0.1, 0.1001), (0.8, 0.80001, 0.1, 0.2)):
+        cell = cells.Cell(p1, p2, y1, y2, -5.0, -5.0, -5.0, -5.0)
+        _, in_p, _ = cells.bound_cell_where_x_follows(outcomes, 0.5, cell)
+        assert 1.5e-6 < in_p / cell_by_formula_where_x_follows(outcomes, 0.5, cell)[1] - 1 < 3e-6
+
+
+def test_log_odds_of_losses_below_chords_of_p_and_little_above_those_of_y() -> None:
+    """By 40-digit second differences: convex in the log-odds of p; in those of y never more concave than the formula says."""
+    rng, close = np.random.default_rng(31), 0
+
+    def kept(q: float, a: mpmath.mpf, c: mpmath.mpf) -> mpmath.mpf:
+        p, y = 1 / (1 + mpmath.exp(-a)), 1 / (1 + mpmath.exp(-c))
+        x = (p - q + (1 - p) * y) / p
+        return mpmath.log((1 - x) / x)
+
+    with mpmath.workdps(40):
+        h = mpmath.mpf("1e-8")
+        drawn = 0
+        while drawn < 200:
+            q, p, y1 = float(rng.uniform(0.02, 0.98)), float(rng.uniform(0.02, 0.999)), float(10 ** rng.uniform(-4, 0))
+            y2 = y1 * (1 + float(rng.choice([1e-3, 0.3, 3.0])) * float(rng.random()))
+            if y2 >= q or p - q + (1 - p) * y1 <= 1e-3 * p:
+                continue
+            drawn += 1
+            a, c1, c2 = (mpmath.log(mpmath.mpf(rate) / (1 - mpmath.mpf(rate))) for rate in (p, y1, y2))
+            assert kept(q, a + h, c1) + kept(q, a - h, c1) - 2 * kept(q, a, c1) >= -1e-30
+            most = cells._rise_over_chord(q, p, y1, y2)
+            concave = max(
+                -(kept(q, a, c + h) + kept(q, a, c - h) - 2 * kept(q, a, c)) / h**2 for c in mpmath.linspace(c1, c2, 9)
+            )
+            assert most >= concave * (c2 - c1) ** 2 / 8 * (1 - mpmath.mpf("1e-9"))
+            for t in (0.2, 0.5, 0.9):
+                above = kept(q, a, c1 + t * (c2 - c1)) - (1 - t) * kept(q, a, c1) - t * kept(q, a, c2)
+                assert above <= most * (1 + 1e-9) + 1e-15
+            if concave > 0 and y2 < 1.0003 * y1:
+                assert most <= 1.01 * concave * (c2 - c1) ** 2 / 8
+                close += 1
+    assert close > 3
+    assert cells._rise_over_chord(0.5, 0.9, 0.0, 0.0) == 0.0
+
+
+def no_columns(outcomes: chance.Outcomes) -> joint_columns.Columns:
+    return joint_columns.no_columns(outcomes, np.full(joint_columns.SPACE, np.nan))
+
+
+def search_in_box(monkeypatch: pytest.MonkeyPatch, *row: float) -> float:
+    """`joint._search` of seven counts, with the six sides of the box that follow them."""
+    sides = iter([row[7:9], row[9:11], row[11:13]])
+    with monkeypatch.context() as patched:
+        patched.setattr(joint, "_sides", lambda *_: next(sides))
+        return joint._search(*row[:7])
+
+
+# --- joint: columns -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_chances_in_columns_are_those_of_single_points(cut: bool) -> None:
+    """Never below an exact sum, above it by no more than they may be, and equal to those of `log_chance` but for what these add."""
+    rng = np.random.default_rng(12)
+    for _ in range(150):
+        outcomes = random_joint(rng, cut=cut)
+        columns = no_columns(outcomes)
+        for _ in range(6):  # few places: most are filled again, for another p or y
+            places = rng.integers(0, 2, size=2) * (joint_columns.PLACES - 1)
+            p, x, y = (float(rng.choice([rng.uniform(0, 1), 1e-3, 0.5, 0.99])) for _ in range(3))
+            y = y if outcomes.m0 else 0.0
+            found = joint_columns.log_chance_in_columns(columns, outcomes, int(places[0]), int(places[1]), p, x, y)
+            single, tolerance = chance.log_chance(outcomes, p, x, y), 2e-4 * math.exp(outcomes.target)
+            assert math.exp(single) * (1 - 1e-4) - tolerance <= math.exp(found) <= math.exp(single) * (1 + 1e-4) + tolerance  # fmt: skip
+            inside, outside = joint_parts(outcomes, p, x, y)
+            assert found >= min(0.0, math.log(max(inside, 1e-299)) + 9e-10) or inside < 1e-290
+            if cut and outside < 1e-3:
+                assert found >= min(0.0, math.log(max(inside + outside, 1e-299))) - 1e-8
+            if not cut:
+                assert found <= max(-690.0, math.log(inside * (1 + 1e-4) + 4e-4 * math.exp(outcomes.target))) + 3e-9
+
+
+def test_chances_in_columns_at_sizes_in_use() -> None:
+    """Tables of many f and g, in any number of fours; and no more of them than there is room for."""
+    rng = np.random.default_rng(13)
+    for m1, m0 in ((400, 1), (90, 30), (60, 43), (200, 101)):
+        n, alpha = 5_000, 0.002
+        f, g = np.arange(m1 + 1)[:, None], np.arange(m0 + 1)
+        p, x, y = 0.8, 0.05, 0.1
+        edge = n * p + 2 * math.sqrt(n * p * (1 - p)) + 0.5 * n * ((f / m1 - x) - 0.3 * (g / m0 - y))
+        outcomes = chance.Outcomes(np.clip(np.ceil(edge), 0, n + 1).astype(np.int64), 0, 0, n, m1, m0, math.log(alpha))
+        columns = no_columns(outcomes)
+        for place in range(12):
+            p, x, y = 0.78 + 0.004 * place, float(rng.uniform(0.02, 0.08)), 0.05 + 0.01 * place
+            inside, _ = joint_parts(outcomes, p, x, y)
+            for _ in range(2):
+                found = joint_columns.log_chance_in_columns(columns, outcomes, place, place, p, x, y)
+                assert math.log(inside) <= found <= math.log(inside * (1 + 1e-4) + 4e-4 * alpha)
+        assert columns.rows == min(
+            joint_columns.PLACES,
+            (joint_columns.SPACE - 3 * (m1 + 1) - joint_columns.PLACES * (m0 + 4)) // ((m1 + 1) * (m0 + 1)),
+        )
+        assert all(joint_columns.has_room(columns, place) for place in range(12))
+    # Rows end where the space does: a place that has one keeps it, and no other finds room.
+    space = np.full(3 * 201 + joint_columns.PLACES * (3 + 102) + 2 * 201 * 102 + 5, np.nan)
+    columns = joint_columns.no_columns(outcomes, space)
+    assert columns.rows == 2
+    for place in (7, 3):
+        assert joint_columns.has_room(columns, place)
+        joint_columns.log_chance_in_columns(columns, outcomes, place, 0, 0.8, 0.05, 0.1)
+    assert [joint_columns.has_room(columns, place) for place in (7, 3, 8)] == [True, True, False]
+    assert np.isnan(space[-5:]).all()
+
+
 # --- joint: ordering and search -------------------------------------------------------------------------------------
 
 
 def ordering(n: int, m1: int, m0: int, level: float) -> joint.Ordering:
     of_votes, first_k = joint._widths_of_votes(n, level)
-    return joint.Ordering(of_votes, joint._widths_of_lost(m1, level), joint._widths_of_gained(m0, level), first_k, m1)
+    lost, gained = joint._widths_of_lost(m1, level, m1 + 1), joint._widths_of_gained(m0, level, m0 + 1)
+    return joint.Ordering(of_votes, lost, gained, first_k, m1, m0)
 
 
 SIZES = [(20, 8, 4, 0.2), (9, 14, 6, 0.05), (12, 25, 12, 0.002), (30, 40, 0, 0.05), (5, 30, 1, 0.4)]
@@ -854,18 +1107,25 @@ def test_fewest_votes_of_joint_by_brute_force(n: int, m1: int, m0: int, alpha: f
 def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_search.Box) -> float:
     """ln of the largest probability over the box with value q or less, by ever finer grids."""
     good = np.arange(outcomes.n + 1)[:, None, None] >= outcomes.fewest
-    return math.log(max(largest_chance(good, q, box, points=12), 1e-300))
+    return math.log(max(largest_chance(good, q, box, points=16), 1e-300))
 
 
 def random_box(rng: np.random.Generator, m0: int) -> joint_search.Box:
     x_low, x_high = np.sort(rng.uniform(0, 0.6, size=2))
-    y_low, y_high = np.sort(rng.uniform(0, 0.6, size=2)) if m0 else (0.0, 0.0)
-    zeros = rng.random(2) < 0.3
-    return joint_search.Box(0.0 if zeros[0] else x_low, x_high, 0.0 if zeros[1] else y_low, y_high)
+    y_low, y_high = np.sort(rng.uniform(0, 0.6 if rng.random() < 0.5 else 1.0, size=2)) if m0 else (0.0, 0.0)
+    p_low, p_high = np.sort(rng.uniform(0.05, 1, size=2))
+    ends = rng.random(3) < 0.3
+    x_low, y_low, p_high = 0.0 if ends[0] else x_low, 0.0 if ends[1] else y_low, 1.0 if ends[2] else p_high
+    return joint_search.Box(x_low, x_high, y_low, y_high, p_low, p_high, min(1 - 1e-6, x_high + 0.1))
 
 
-@pytest.mark.parametrize("seed", range(4))
+def cover(outcomes: chance.Outcomes, q: float, box: joint_search.Box) -> int:
+    return int(joint_search._is_covered(outcomes, no_columns(outcomes), q, box)[0])
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_a_box_of_joint_is_covered_if_and_only_if_no_point_exceeds(seed: int) -> None:
+    """Boxes all of whose values are more than q or less, and those that the surface of value q cuts in every way."""
     rng = np.random.default_rng(seed)
     seen = []
     for _ in range(25):
@@ -874,20 +1134,43 @@ def test_a_box_of_joint_is_covered_if_and_only_if_no_point_exceeds(seed: int) ->
         edge = first_k + slopes[0] * np.linspace(0, 1, m1 + 1)[:, None] + slopes[1] * np.linspace(1, 0, m0 + 1)
         outcomes = chance.Outcomes(np.minimum(n + 1, np.ceil(edge)).astype(np.int64), 0, 0, n, m1, m0, 0.0)
         box, q = random_box(rng, m0), float(rng.uniform(0.1, 0.95))
-        if box.y_low >= q and box.x_high < 1 - q:
-            assert joint_search._is_covered(outcomes._replace(target=-30.0), q, box)[0] == joint_search._COVERED
+        values = [value_of(p, x, y) for p in box[4:6] for x in box[:2] for y in box[2:4]]
+        if min(values) > q:
+            assert cover(outcomes._replace(target=-600.0), q, box) == joint_search._COVERED
             continue
         largest = largest_of_joint(outcomes, q, box)
         if not -12 < largest < -0.1:
             continue
         above, below = (outcomes._replace(target=largest + shift) for shift in (0.03, -0.03))
-        assert joint_search._is_covered(above, q, box)[0] == joint_search._COVERED
-        found, x, y = joint_search._is_covered(below, q, box)
-        assert found == joint_search._EXCEEDED
-        assert box.x_low <= x <= box.x_high
-        assert box.y_low <= y <= box.y_high
-        seen.append((box.x_high >= 1 - q, box.y_high >= q, m0 > 0))
-    assert len(set(seen)) >= 3
+        assert cover(above, q, box) == joint_search._COVERED
+        assert cover(above, q, box) == joint_search._COVERED
+        assert cover(below, q, box) == joint_search._EXCEEDED
+        assert cover(below, q, box) != joint_search._COVERED
+        at_end = box.x_high >= 1 - q
+        both = all(part.low < part.high for part in joint_search.parts_of_surface(above, q, box))
+        seen.append((max(values) <= q, at_end, at_end and box.y_high > q, both))
+    assert len(set(seen)) >= 4
+
+
+def test_parts_of_the_surface() -> None:
+    """They meet at one x, and together they hold every point of the surface in the box."""
+    rng = np.random.default_rng(4)
+    kinds = set()
+    for _ in range(300):
+        n, m1, m0 = (int(10 ** rng.uniform(0.3, 4)) for _ in range(3))
+        outcomes = chance.Outcomes(np.zeros((2, 2), np.int64), 0, 0, n, m1, m0, -1.0)
+        box, q = random_box(rng, m0), float(rng.uniform(0.05, 0.95))
+        of_x, of_p = joint_search.parts_of_surface(outcomes, q, box)
+        p, y = rng.uniform(box.p_low, box.p_high, size=60), rng.uniform(box.y_low, box.y_high, size=60)
+        x = 1 - y - (q - y) / p
+        on_it = (x >= box.x_low) & (x <= box.x_high) & (x < 1 - q) & (y < q)
+        in_x = (of_x.low <= x) & (x <= of_x.high) & (of_x.low < of_x.high) & (of_x.y_low <= y) & (y <= of_x.y_high)
+        in_p = (of_p.x_from <= x) & (of_p.low < of_p.high) & (of_p.y_low <= y) & (y <= of_p.y_high)
+        assert (in_x | in_p)[on_it].all()
+        assert of_p.low == of_p.high or (of_p.low, of_p.high) == (box.p_low, box.p_high)
+        assert of_x.free == joint_search._X_IS_FREE != of_p.free == joint_search._P_IS_FREE
+        kinds.add((of_x.low < of_x.high, of_p.low < of_p.high))
+    assert len(kinds) == 4
 
 
 def gains_only(n: int) -> chance.Outcomes:
@@ -897,44 +1180,73 @@ def gains_only(n: int) -> chance.Outcomes:
     return chance.Outcomes(fewest, 0, 0, n, 1, 6, 0.0)
 
 
-BOX = joint_search.Box(0.01, 0.1, 0.2, 0.4)
+BOX = joint_search.Box(0.01, 0.1, 0.2, 0.4, 0.5, 0.95, 0.2)
 
 
-def test_cells_may_be_halved_to_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("free", [joint_search._X_IS_FREE, joint_search._P_IS_FREE])
+def test_cells_may_be_halved_to_the_last(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     """Where no cell is ever proven, the last one is as small as cells become: undecided."""
-    is_covered = getattr(joint_search._is_covered, "py_func", joint_search._is_covered)
-    monkeypatch.setattr(joint_search, "bound_cell", lambda *_: (0.0, 1.0, 1.0))
-    assert is_covered(gains_only(40)._replace(target=-1.0), 0.8, BOX)[0] == joint_search._UNDECIDED
+    cover_part = getattr(joint_search._cover, "py_func", joint_search._cover)
+    for name in ("bound_cell_where_p_follows", "bound_cell_where_x_follows"):
+        monkeypatch.setattr(joint_search, name, lambda *_: (0.5, 1.0, 1.0))
+    outcomes = gains_only(40)._replace(target=-1e-12)
+    part = joint_search.Part(free, *((0.01, 0.1) if free == joint_search._X_IS_FREE else (0.7, 0.9)), 0.2, 0.4, 0.01)
+    box, q = BOX._replace(p_low=0.1, p_high=0.999, x_high=0.5), 0.7
+    assert cover_part(outcomes, no_columns(outcomes), q, box, part)[0] == joint_search._UNDECIDED
 
 
-def test_every_node_has_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_covered = getattr(joint_search._is_covered, "py_func", joint_search._is_covered)
-    keys: dict[tuple[float, float], set[int]] = {}
+@pytest.mark.parametrize("free", [joint_search._X_IS_FREE, joint_search._P_IS_FREE])
+def test_a_value_is_computed_on_the_surface(free: int) -> None:
+    """At places that are kept and between them; and again if p has moved."""
+    outcomes, q = random_joint(np.random.default_rng(3), cut=False), 0.7
+    columns = no_columns(outcomes)
+    sides = [i * joint_search._SIDE // 16 for i in (3, 7, 8, 9, 16)] + [1 << 23 | 1, 5, 1 << 7]
+    for high in (0.3, 0.28):
+        part = joint_search.Part(free, 0.02, high, 0.05, 0.2, 0.02)
+        if free == joint_search._P_IS_FREE:
+            part = part._replace(low=0.72, high=0.6 + high)
+        for i, j in [*itertools.product(sides, sides)] * 2:
+            p, x, y = joint_search._point(q, part, i / joint_search._SIDE, j / joint_search._SIDE)
+            assert value_of(p, x, y) == pytest.approx(q, abs=1e-12)
+            if x > BOX.x_far:
+                continue
+            found = joint_search._value(outcomes, columns, q, BOX, part, i, j)
+            assert found == pytest.approx(chance.log_chance(outcomes, p, x, y), abs=2e-4)
+        assert (columns.whole[0] > 0) == (free == joint_search._P_IS_FREE)
 
-    def at_node(outcomes: chance.Outcomes, q: float, x: float, y: float, key: int, *_: np.ndarray) -> float:
-        keys.setdefault((float(x), float(y)), set()).add(int(key))
-        return float(chance.log_chance(outcomes, cells.p_on_surface(q, x, y), x, y))
 
-    monkeypatch.setattr(joint_search, "_at_node", at_node)
-    outcomes = gains_only(40)
-    target = chance.log_chance(outcomes, cells.p_on_surface(0.8, 0.1, 0.4), 0.1, 0.4) + 0.01
-    assert is_covered(outcomes._replace(target=target), 0.8, BOX)[0] == joint_search._COVERED
-    assert len(keys) > 20
-    assert all(len(of_point) == 1 for of_point in keys.values())
-    assert len(set.union(*keys.values())) == len(keys)
-    assert 0 not in set.union(*keys.values())
+def test_corners_have_places_of_their_own() -> None:
+    """A slot is free or holds the same corner; where there is none left, there is no slot."""
+    keys, corners = np.zeros(16, np.int64), [i << 16 for i in range(5)] + [3, 5 << 9]
+    taken: dict[int, tuple[int, int]] = {}
+    for i, j in itertools.product(corners, corners):
+        slot = joint_search._slot(keys, i, j)
+        if slot >= 0:
+            assert slot not in taken
+            taken[slot], keys[slot] = (i, j), (i << 32) + j + 1
+        assert (slot < 0) == (len(taken) == 16 and (i, j) not in taken.values())
+    for slot, (i, j) in taken.items():
+        assert joint_search._slot(keys, i, j) == slot
 
 
-def test_a_node_is_computed_on_the_surface_and_kept() -> None:
-    outcomes = random_joint(np.random.default_rng(3))._replace(m0=0)
-    outcomes = outcomes._replace(fewest=outcomes.fewest[:, :1])
-    keys, values = np.zeros(8, np.int64), np.full(8, math.nan)
-    for key, x in ((5, 0.1), (13, 0.2), (21, 0.3), (5, 0.1), (29, 0.4), (21, 0.3)):
-        expected = chance.log_chance(outcomes, cells.p_on_surface(0.5, x, 0.0), x, 0.0)
-        assert joint_search._at_node(outcomes, 0.5, x, 0.0, key, keys, values) == expected
-    assert (keys > 0).sum() == 4
-    assert joint_search._at_node(outcomes, 0.5, 0.0, 0.0, 6, keys, values) == chance.LOWEST
-    assert joint_search._at_node(outcomes._replace(m0=1), 0.5, 0.1, 0.0, 7, keys, values) == chance.LOWEST
+def test_values_at_the_ends_do_not_count() -> None:
+    outcomes = random_joint(np.random.default_rng(3), cut=False)
+    columns, part = (
+        no_columns(outcomes),
+        joint_search.Part(joint_search._X_IS_FREE, 0.0, 1 - 0.7, 0.0, 0.2, 0.0),
+    )
+    middle = joint_search._SIDE // 2
+
+    def at(q: float, part: joint_search.Part, i: int, j: int, outcomes: chance.Outcomes = outcomes) -> float:
+        return float(joint_search._value(outcomes, columns, q, BOX, part, i, j))
+
+    assert at(0.5, part, 0, middle) == at(0.5, part, middle, 0) == chance.LOWEST
+    assert at(0.7, part, joint_search._SIDE, middle) == chance.LOWEST  # x = 1 - q, p = 1
+    assert at(0.5, part, middle, 0, outcomes._replace(m0=0, fewest=outcomes.fewest[:, :1])) > chance.LOWEST
+    part = joint_search.Part(joint_search._P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0)
+    p, x, y = joint_search._point(0.4, part, 1.0, 1.0)
+    assert x > BOX.x_far
+    assert at(0.4, part, joint_search._SIDE, joint_search._SIDE) == pytest.approx(chance.log_chance(outcomes, p, BOX.x_far, y), abs=2e-4)  # fmt: skip
 
 
 def test_the_sides_of_cells_rise_from_end_to_end() -> None:
@@ -947,17 +1259,28 @@ def test_the_sides_of_cells_rise_from_end_to_end() -> None:
         assert joint_search._between(low, high, 1.0) == high
 
 
+def test_the_sides_of_the_box_are_clopper_pearsons() -> None:
+    """Never inside, and hardly outside; in all sizes, for errors as small as they may be."""
+    rng = np.random.default_rng(16)
+    for _ in range(400):
+        n = int(10 ** rng.uniform(0, 6))
+        k, error = int(rng.choice([0, 1, n - 1, n, min(n, rng.poisson(5)), rng.integers(0, n + 1)])), float(10 ** rng.uniform(-60, -1))  # fmt: skip
+        low, high = joint._sides(k, n, error)
+        lower, upper = binomial.clopper_pearson_lower(k, n, error), binomial.clopper_pearson_upper(k, n, error)
+        assert lower - 1e-4 * (k / n - lower) - 1e-16 <= low <= lower
+        assert upper <= high <= upper + 1e-4 * (upper - k / n) + 1e-15
+    assert joint._sides(0, 0, 0.01) == (0.0, 0.0)
+
+
 def test_the_box_and_the_rest_of_joint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is searched: four Clopper-Pearson bounds at .005 alpha each, and 0 without replays."""
-    seen: list[np.ndarray] = []
-    monkeypatch.setattr(joint, "map_distinct", lambda _, *columns: seen.extend(columns) or columns[0])
-    joint.joint_lower(80, 100, [3, 0, 0], [50, 50, 1], [2, 0, 1], [10, 0, 1], 0.02)
-    lowest, highest = (bound(3, 50, 1e-4) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper))
-    assert [column[0] for column in seen[:9]] == pytest.approx([80, 100, 3, 50, 2, 10, 0.02, lowest, highest])
-    lowest, highest = (bound(2, 10, 1e-4) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper))
-    assert [column[0] for column in seen[9:]] == pytest.approx([lowest, highest])
-    assert [column[1] for column in seen[9:]] == [0, 0]
-    assert [column[2] for column in seen[7:]] == pytest.approx([0, 1 - 1e-4, 1e-4, 1])
+    """What is searched: six Clopper-Pearson bounds at .02 / 6 alpha each, and 0 without replays."""
+    seen: list[tuple] = []  # type: ignore[type-arg]
+    monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
+    joint.joint_lower(80, 100, [3, 0], [50, 50], [2, 0], [10, 0], 0.03)
+    boxes = sorted((tuple(arguments[1])[:6] for arguments in seen), key=lambda box: -box[0])
+    edges = [bound(*counts, 1e-4) for counts in ((3, 50), (2, 10), (80, 100)) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper)]  # fmt: skip
+    assert boxes[0] == pytest.approx(edges, rel=1e-4)
+    assert boxes[1][2:4] == (0, 0)
 
 
 JOINT_ROWS = [(16, 20, 1, 10, 2, 5, 0.2), (28, 30, 0, 40, 0, 0, 0.05), (9, 12, 1, 25, 9, 12, 0.1), (5, 5, 0, 30, 1, 1, 0.9), (3, 3, 0, 1, 0, 1, 0.4)]  # fmt: skip
@@ -967,17 +1290,18 @@ JOINT_ROWS = [(16, 20, 1, 10, 2, 5, 0.2), (28, 30, 0, 40, 0, 0, 0.05), (9, 12, 1
 def test_what_joint_searches(monkeypatch: pytest.MonkeyPatch, counts: tuple[float, ...]) -> None:
     """All outcomes that rank as high as the observed one, at .98 alpha, in the box and on the grid."""
     k, n, f, m1, g, m0 = (int(count) for count in counts[:6])
-    alpha, edges = counts[6], (0.01, 0.4, 0.02, 0.5)
+    alpha, edges = counts[6], (0.01, 0.4, 0.02, 0.5, 0.3, 0.99)
     seen: list[tuple] = []  # type: ignore[type-arg]
     monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
     order = ordering_by_definition(n, m1, m0, min(alpha, 0.4))
     if order[k, f, g] == -1:
-        assert joint._search(*counts, *edges) == 0.0
+        assert search_in_box(monkeypatch, *counts, *edges) == 0.0
         return
-    assert joint._search(*counts, *edges) == 0.5
-    [(outcomes, box, observed, tolerance, step)] = seen
+    assert search_in_box(monkeypatch, *counts, *edges) == 0.5
+    [(outcomes, box, observed, tolerance, step, _)] = seen
     assert outcomes.target == pytest.approx(math.log(0.98 * alpha))
-    assert (outcomes.n, outcomes.m1, outcomes.m0, tuple(box)) == (n, m1, m0, edges)
+    assert (outcomes.n, outcomes.m1, outcomes.m0, tuple(box)[:6]) == (n, m1, m0, edges)
+    assert 0.4 + 1 / m1 < box.x_far < 1
     assert observed == pytest.approx(order[k, f, g])
     rows, columns = outcomes.fewest.shape
     assert (outcomes.first_f, outcomes.first_g) == (0, 0)
@@ -985,31 +1309,85 @@ def test_what_joint_searches(monkeypatch: pytest.MonkeyPatch, counts: tuple[floa
     assert columns == m0 + 1
     good = order[:, :rows] >= order[k, f, g] - 1e-10
     assert np.array_equal(outcomes.fewest, np.where(good.any(axis=0), good.argmax(axis=0), n + 1))
-    assert 1e-6 <= tolerance <= 5e-5
+    y = g / max(m0, 1)
+    half_width = k / n * (1 - f / m1) + (1 - k / n) * y - order[k, f, g]
+    assert tolerance == pytest.approx(max(1e-6, min(9e-5, 0.015 * half_width)))
     assert step == 2.0**-20
 
 
-def test_what_does_not_rank_has_no_bound() -> None:
-    assert joint._search(20, 20, 0, 0, 0, 0, 0.1, 0, 0, 0, 0) == 0.0
+def test_the_least_value_in_the_box() -> None:
+    """Below every value in the box, and not far."""
+    rng = np.random.default_rng(14)
+    for _ in range(300):
+        n, m1, m0 = int(10 ** rng.uniform(1, 5)), int(rng.integers(1, 900)), int(rng.integers(0, 200))
+        k, f, g = rng.binomial(n, rng.random()), rng.binomial(m1, rng.random() ** 3), rng.binomial(m0, rng.random())
+        alpha = float(rng.choice([0.2, 0.002, 1e-9]))
+        [found] = joint._least_in_box(*np.array([[k], [n], [f], [m1], [g], [m0], [alpha]], dtype=float))
+        sides = [joint._sides(*of, alpha * 0.02 / 6) for of in ((k, n), (f, m1), (g, m0))]
+        least = min(value_of(p, x, y) for p, x, y in itertools.product(*sides))
+        assert 0 <= found <= max(0.0, least - 1e-6)
+    for rate, m in ((0.9, 10**4), (0.6, 10**5)):  # with many counts it is of use: a sixth of the way further out
+        [found] = joint._least_in_box(*np.array([[rate * m], [m], [0.01 * m], [m], [0.1 * m], [m], [0.002]]))
+        sides = [joint._sides(int(share * m), m, 0.002 * 0.02 / 6) for share in (rate, 0.01, 0.1)]
+        least, middle = min(value_of(p, x, y) for p, x, y in itertools.product(*sides)), value_of(rate, 0.01, 0.1)
+        assert middle - 1.4 * (middle - least) <= found
+    assert joint._least_in_box(*np.array([[9.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.1]])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_joint_reaches_its_bound_and_not_much_more(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        n, m1, m0 = (int(rng.integers(10, most)) for most in (2_000, 200, 40))
+        counts = rng.binomial(n, 0.95), n, rng.binomial(m1, 0.03), m1, rng.binomial(m0, 0.2), m0, 0.05
+        found = joint._search(*counts)
+        assert joint._reaches(found, *counts) == (found > 0)
+        assert joint._reaches(found * 0.9, *counts) == (found > 0)
+        assert not joint._reaches(found + 5e-4, *counts)
+    assert not joint._reaches(0.1, 1, 100, 0, 50, 0, 0, 0.05)  # does not rank
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.1), (1.0, 0.0)])
+def test_series_reaches_its_bound_and_nothing_above(shares: tuple[float, float]) -> None:
+    ordering, rng = series._Ordering(*shares), np.random.default_rng(15)
+    rows = [(30, 30, 12, 12), (30, 30, 0, 12), (30, 30, 0, 0), (0, 30, 12, 12), (30, 30, 11, 12), (29, 30, 12, 12), (1, 30, 1, 12), (30, 30, 1, 1), (1, 1, 1, 1)]  # fmt: skip
+    rows += [(int(n - n * rng.random() ** 2 * 0.5), int(n), int(m - m * rng.random() ** 2 * 0.4), int(m)) for n, m in rng.integers(1, 200, size=(40, 2))]  # fmt: skip
+    for k, n, s, m in rows:
+        alpha = float(rng.choice([0.3, 0.01]))
+        single = min(binomial.clopper_pearson_lower(k, n, alpha), binomial.clopper_pearson_lower(s, max(m, 1), alpha))
+        row = (k, n, s, m, alpha, 0.0, single)
+        bound = ordering.bound(*row)
+        assert ordering.reaches(bound, *row) == (bound > 0)
+        assert ordering.reaches(bound * 0.9 + 1e-7, *row) == (bound > 1e-6)
+        assert not ordering.reaches(bound + 2e-6, *row)
+        assert not ordering.reaches(bound * 0.5 + 0.5, *row)
+
+
+def test_what_does_not_rank_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert search_in_box(monkeypatch, 20, 20, 0, 0, 0, 0, 0.1, 0, 0, 0, 0, 0.5, 1) == 0.0
     found = ordering(20, 30, 0, 0.1)
-    assert joint._search(found.first_k - 1, 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0) == 0.0
-    assert joint._search(20, 20, len(found.of_lost), 30, 0, 0, 0.1, 0, 0.1, 0, 0) == 0.0
-    assert joint._search(20, 20, len(found.of_lost) - 1, 30, 0, 0, 0.1, 0.2, 0.5, 0, 0) > 0.0
+    assert search_in_box(monkeypatch, found.first_k - 1, 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9) == 0.0
+    assert search_in_box(monkeypatch, 20, 20, len(found.of_lost), 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.5, 1) == 0.0
+    assert search_in_box(monkeypatch, 20, 20, len(found.of_lost) - 1, 30, 0, 0, 0.1, 0.2, 0.5, 0, 0, 0.5, 1) > 0.0
 
 
 def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many counts only those that are likely somewhere in the box."""
     seen: list[tuple] = []  # type: ignore[type-arg]
     monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
-    joint._search(9_000, 10_000, 150, 1_000, 200, 1_000, 0.1, 0.1, 0.2, 0.15, 0.25)
-    outcomes = seen[0][0]
+    search_in_box(monkeypatch, 9_000, 10_000, 150, 1_000, 200, 1_000, 0.1, 0.1, 0.2, 0.15, 0.25, 0.89, 0.91)
+    outcomes, box = seen[0][:2]
+    assert box.x_far == pytest.approx(0.2 + 2 * math.sqrt(0.2 * 0.8 / 1_000 + 1e-6))
     deviations = chance.reach(math.log(0.098))
     first_f, first_g = (chance.span(rate, 1_000, deviations)[0] for rate in (0.1, 0.15))
-    last_f, last_g = (chance.span(rate, 1_000, deviations)[1] for rate in (0.2, 0.25))
+    last_f, last_g = (chance.span(rate, 1_000, deviations)[1] for rate in (box.x_far, 0.25))
     assert (outcomes.first_f, outcomes.first_g) == (first_f, first_g)
     assert outcomes.fewest.shape == (last_f - first_f + 1, last_g - first_g + 1)
     assert outcomes.fewest[150 - first_f, 200 - first_g] == 9_000
-    assert joint._search(joint._widths_of_votes(20, 0.1)[1], 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0) == 0.5
+    assert (
+        search_in_box(monkeypatch, joint._widths_of_votes(20, 0.1)[1], 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9)
+        == 0.5
+    )
     assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 

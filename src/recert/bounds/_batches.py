@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from recert.bounds.arguments import Floats, checked_counts
 Integers = NDArray[np.int64]
 
 TASKS_PER_WORKER = 4
+MOST_WORKERS = 6
 
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
@@ -52,8 +54,10 @@ def map_least(
     """The least value of the function in each group of rows; groups are those from one of `starts` to the next.
 
     Most rows are not the least and need no value of their own: rows come in the order of `about`, a guess at it; one for which
-    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over.
+    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over. So
+    where the function is a bound less a tolerance, the least of all bounds is not below what is found.
     """
+    _check_groups(starts, columns[0])
     rows = np.stack(columns, axis=1)
     groups = [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True)]
     numbers: dict[bytes, int] = {}
@@ -71,18 +75,39 @@ def map_least(
     return np.array(_in_threads(least, distinct), dtype=float)[position]
 
 
+def _check_groups(starts: Integers, column: Floats) -> None:
+    begins = np.append(starts, column.size)
+    if column.ndim != 1 or begins[0] != 0 or np.any(np.diff(begins) < 1):
+        raise ValueError(
+            f"expected groups of a list of arguments, the first from 0 on and none of them empty, got groups from {starts} on of "
+            f"arguments of shape {column.shape}; give the place of the first argument of each group"
+        )
+
+
 def _in_threads(function: Callable[[Any], float], items: Sequence[Any]) -> list[float]:
     """The compiled loops release the interpreter lock. Tasks of several items, far apart and so of mixed cost, ask for it less often."""
-    workers = min(len(items), _cores())
+    workers = min(len(items), _workers())
     if workers <= 1:
         return [function(item) for item in items]
     values = [0.0] * len(items)
     tasks = min(len(items), TASKS_PER_WORKER * workers)
-    with ThreadPoolExecutor(workers) as pool:
-        for first, done in enumerate(pool.map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
-            values[first::tasks] = done
+    # Threads are started once for a process: for a few milliseconds of work that would be a good part of it.
+    for first, done in enumerate(_pool().map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
+        values[first::tasks] = done
     return values
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@lru_cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_workers(), thread_name_prefix="recert-search")
+
+
+def _workers() -> int:
+    """Between compiled loops each needs the interpreter, which runs one thread at a time: with many they wait for each other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_WORKERS)
+
+
+# A child process has none of its parent's threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -3,7 +3,7 @@
 Letters as in `_joint_chance`. The probability P of the outcomes at least as good as the observed one rises in p, falls
 in x and rises in y. To be proven is that it is at most the target wherever p (1 - x) + (1 - p) y <= q and (p, x, y) is in
 the box:
-- where x >= 1 - q, P is at most its value at the largest p, x = 1 - q and the largest y;
+- where x >= 1 - q, the largest p is the worst, and what is searched is y;
 - where x < 1 - q and y > q there is no such p;
 - elsewhere p is at most its value on the surface, and that is what is searched: over x and y with the p that follows, where
   the cached votes are less certain than the losses; over p and y with the x that follows, where they are more certain.
@@ -39,6 +39,7 @@ _APART = _SIDE // (PLACES - 1)  # of places whose columns are kept
 _BETWEEN_PLACES = _APART - 1
 _LAST = PLACES - 1
 _EARLIER = 0.25
+_SMALLEST_STEP = 2.0**-9
 _SMALLEST_X = 1e-9  # that follows, whose log-odds are known: rounding moves x by some 1e-16
 
 
@@ -231,14 +232,38 @@ def _value_of(p: float, x: float, y: float) -> float:
 
 
 @compiled
+def _exceeds_at_the_end(outcomes: Outcomes, q: float, box: Box) -> bool:
+    """Whether P may be more than the target where x >= 1 - q. There a larger p only lowers the value, if y >= q, or keeps it below q.
+
+    So p is the largest, and with it P is at most its value at the largest y <= q, and x = 1 - q. Where y > q, x is at least the
+    one that follows, which rises with y: from each y on, so far up as the x of that y will do.
+    """
+    x, y = max(box.x_low, 1.0 - q), max(box.y_low, q)
+    if x > box.x_high:
+        return False
+    if box.y_low <= q and log_chance(outcomes, box.p_high, x, min(box.y_high, q)) > outcomes.target:
+        return True
+    step = box.y_high - y
+    smallest = step * _SMALLEST_STEP
+    while y < box.y_high:
+        x, up = max(box.x_low, x_on_surface(q, box.p_high, y)), min(y + step, box.y_high)
+        if x > box.x_high:
+            break
+        if log_chance(outcomes, box.p_high, x, up) <= outcomes.target:
+            y = up
+        elif step <= smallest:
+            return True
+        else:
+            step /= 2
+    return False
+
+
+@compiled
 def _exceeds_below(outcomes: Outcomes, q: float, box: Box) -> bool:
-    """Whether P is more than the target where no surface shows it: where x >= 1 - q and p may be anything, or all of the box is below q."""
+    """Whether P may be more than the target where no surface shows it: where x >= 1 - q, or all of the box is below q."""
     if _value_of(box.p_high, box.x_low, box.y_high) <= q:
         return log_chance(outcomes, box.p_high, box.x_low, box.y_high) > outcomes.target
-    return (
-        box.x_high >= 1.0 - q
-        and log_chance(outcomes, box.p_high, max(box.x_low, 1.0 - q), box.y_high) > outcomes.target
-    )
+    return _exceeds_at_the_end(outcomes, q, box)
 
 
 @compiled
@@ -284,8 +309,12 @@ def _highest(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Par
 def _crossing(
     outcomes: Outcomes, columns: Columns, q: float, box: Box, number: int, place: Place, tolerance: float
 ) -> float:
-    """The q at which the largest ln P near a place reaches the target, about: the root of -ln P is nearly linear in q."""
-    goal, step = math.sqrt(-outcomes.target), tolerance
+    """The least q at which ln P was seen above the target near a place, about where it crosses it; 1 if it was not seen.
+
+    The root of -ln P is nearly linear in q, so secants find the crossing. They need not: P has plateaus where few outcomes
+    matter.
+    """
+    goal, step, seen = math.sqrt(-outcomes.target), tolerance, 1.0
     for _ in range(8):
         part = parts_of_surface(outcomes, q, box)[number]
         place = Place(place.i, place.j, _inside(outcomes, columns, q, box, part, place.i, place.j))
@@ -293,34 +322,38 @@ def _crossing(
             place = _highest(outcomes, columns, q, box, part)
         place = _climb(outcomes, columns, q, box, part, place, _LAST // 16)
         if place.value <= LOWEST:
-            return q
+            break
+        if place.value > outcomes.target:
+            seen = min(seen, q)
         root = math.sqrt(-place.value)
         p, x, y = _point(q, part, place.i / _LAST, place.j / _LAST)
         # A little lower in value: by p where it follows, else by x, which may be just beyond the box.
         p, x = (p - step / (1.0 - x - y), x) if part.free == _X_IS_FREE else (p, x + step / p)
         slope = (math.sqrt(-log_chance(outcomes, p, x, y)) - root) / step
         if slope <= 0.0:
-            return q
+            break
         move = (root - goal) / slope
         q = min(1.0 - 1e-9, max(1e-9, q + min(0.02, max(-0.02, move))))
         if abs(move) < tolerance / 4:
+            q += tolerance / 4
+            part = parts_of_surface(outcomes, q, box)[number]
+            if _inside(outcomes, columns, q, box, part, place.i, place.j) > outcomes.target:
+                seen = min(seen, q)
             break
-    return q
+    return seen
 
 
 @compiled
 def _end(outcomes: Outcomes, box: Box) -> float:
-    """1 - x for the largest x of the box at which P exceeds the target with the largest p and y."""
-    low, high = box.x_low, box.x_high
-    if log_chance(outcomes, box.p_high, high, box.y_high) > outcomes.target:
-        return 1.0 - high
-    for _ in range(20):
+    """About the least q at which P may exceed the target where x >= 1 - q, from above."""
+    low, high = 1.0 - box.x_high, 1.0
+    for _ in range(24):
         middle = (low + high) / 2
-        if log_chance(outcomes, box.p_high, middle, box.y_high) > outcomes.target:
-            low = middle
-        else:
+        if _exceeds_at_the_end(outcomes, middle, box):
             high = middle
-    return 1.0 - low
+        else:
+            low = middle
+    return high
 
 
 @compiled

@@ -12,7 +12,7 @@ from recert.models.identity import UNKNOWN, ModelIdentity
 from recert.models.inference import PreparedModel, tf32_flags
 from recert.models.numerics import Numerics
 from recert.models.structure import structure_digest, unwrapped
-from recert.models.tensors import tensor_bytes
+from recert.models.tensors import bytes_of
 
 MOST_SHOWN = 300
 
@@ -68,10 +68,10 @@ def _weights_digest(model: nn.Module) -> str:
     }
     # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
     named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
-    for short, name in named:
-        for tensor in _tensors_in(tensors[name]):
-            digest.update(f"{short}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
-            digest.update(tensor_bytes(tensor))
+    found = [(short, tensor) for short, name in named for tensor in _tensors_in(tensors[name])]
+    for (short, tensor), content in zip(found, bytes_of([tensor for _, tensor in found]), strict=True):
+        digest.update(f"{short}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 

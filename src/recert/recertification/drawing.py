@@ -64,8 +64,10 @@ class Block:
     """Inputs whose bounds are computed together, in the pool, while later votes are drawn."""
 
     inputs: list[Replayed]
+    terms: Terms | None = None
+    """None where the cache had too few noises for any claim."""
     bounds: Future[Bounds] | None = None
-    """None if nothing is to be bounded."""
+    """None if nothing is to be bounded, or not yet."""
 
 
 @contextmanager
@@ -103,11 +105,11 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
     for (each, noises), votes in zip(possible, drawn, strict=True):
         # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
         if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
-            blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
+            blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
             block = []
         block.append(Replayed(each, each.option.method.count(noises, votes.votes, terms[each.option]), Cost.of(votes)))
     if block:
-        blocks.append(_bounded(block, terms[block[0].assignment.option], pool))
+        blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
     return blocks
 
 
@@ -122,11 +124,15 @@ def _noises(task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes]
     return group[0].option.method.noises_of(Inputs(chosen, passes, votes, task.cached_counts[rows]), terms)
 
 
-def _bounded(block: list[Replayed], terms: Terms, pool: Executor | None) -> Block:
-    if pool is None:
-        return Block(block)
-    method, counts = block[0].assignment.option.method, [each.counts for each in block if each.counts is not None]
-    return Block(block, pool.submit(method.bound, counts, terms))
+def bounded(block: Block, pool: Executor | None) -> Block:
+    """The block with its bounds under way, if there is a pool."""
+    if pool is None or block.terms is None:
+        return block
+    method, counts = (
+        block.inputs[0].assignment.option.method,
+        [each.counts for each in block.inputs if each.counts is not None],
+    )
+    return replace(block, bounds=pool.submit(method.bound, counts, block.terms))
 
 
 def counted(blocks: Sequence[Block]) -> Iterator[tuple[Replayed, Counts]]:

@@ -96,7 +96,7 @@ class ReplayMethod(Method):
         of = EventCounts(*np.concatenate([np.asarray(each.arguments) for each in counts]).T)
         first = np.cumsum([0, *(len(each.arguments) for each in counts)])[:-1]
         if terms.sides == 1:
-            return Bounds(np.atleast_1d(self.lower_bound(of, terms.samples, terms.alpha)))
+            return Bounds(np.atleast_1d(self.lower_bound(of, terms.samples, terms.alpha))[first])
         groups = np.stack([first, first + 1], axis=1).ravel()
         of_class, of_rivals = self.least_lower_bound(of, terms.samples, terms.alpha / 2, groups).reshape(-1, 2).T
         return Bounds(of_class, np.nextafter(1 - of_rivals, 2.0))

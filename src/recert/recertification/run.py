@@ -12,7 +12,7 @@ from recert.certificates import Certificates, Outcome
 from recert.noise import Stream
 from recert.planning import Choice, Objective, RadiusPredictor, best_option, equal_passes, plan_budget
 from recert.recertification.certifying import Done, certificates
-from recert.recertification.drawing import Assignment, Block, Cost, bounds_pool, carry_out, counted
+from recert.recertification.drawing import Assignment, Block, Cost, bounded, bounds_pool, carry_out, counted
 from recert.recertification.method import Option
 from recert.recertification.task import Task
 from recert.sampling import check_unchanged, most_samples
@@ -32,9 +32,9 @@ SMALLEST_GAIN = 1.15
 def run(task: Task) -> Certificates:
     """Certificates of the modified model."""
     with bounds_pool() as pool:
-        done = replay(task, pool)
-        check_unchanged(task.source)
-        return certificates(task, done)
+        result = certificates(task, replay(task, pool))
+        check_unchanged(task.source)  # after the bounds, with which it would compete
+        return result
 
 
 def replay(task: Task, pool: Executor | None) -> Done:
@@ -49,16 +49,19 @@ def replay(task: Task, pool: Executor | None) -> Done:
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
     choice, first = choose(task, rows, PILOT_FLIPS, budget), set(pilot.tolist())
     given = [each for each in assignments(rows, classes, task.options, choice) if each.row in first]
-    blocks = carry_out(task, given, PILOT_FLIPS, pool)
+    blocks = carry_out(task, given, PILOT_FLIPS, None)
     others = np.setdiff1d(rows, pilot)
     if len(others):
         flips = flips_seen(task, pilot, blocks)
         spent = [each.cost for each, _ in counted(blocks)] + [cost_of_choice[row] for row in pilot if cost_of_choice]
         choice = choose(task, others, flips, budget - sum(cost.passes for cost in spent))
-        warn_if_hardly_better_than_anew(task, others, choice)
         planned = assignments(others, classes, task.options, choice)
-        blocks += carry_out(task, planned, flips, pool)
+        # Bounds of the pilot begin only now: a device that waits for the plan should not wait for them as well.
+        blocks = [bounded(block, pool) for block in blocks] + carry_out(task, planned, flips, pool)
+        warn_if_hardly_better_than_anew(task, others, choice)
         given += planned
+    else:
+        blocks = [bounded(block, pool) for block in blocks]
     outcome = np.full(len(task.positions), Outcome.NOT_CERTIFIED_BEFORE.value, dtype=object)
     outcome[[each.row for each in given if not each.passes]] = Outcome.LEFT_OUT_BY_PLAN.value
     return Done(classes, outcome, blocks, cost_of_choice)

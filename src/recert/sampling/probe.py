@@ -4,12 +4,14 @@ import torch
 from torch import Tensor
 
 from recert.errors import UnusableModel
+from recert.models.inference import tf32_flags
 from recert.sampling.network import Network
 
 PROBE_BATCHES = 5
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """How far logits may differ, relative to the largest, when a row moves within its batch: kernels sum in another order there."""
 TOLERANCE_OF_HALF = 5e-2
+"""Also of TF32, which rounds what it multiplies to as many digits as float16."""
 
 
 def probe(network: Network, batch: Tensor) -> None:
@@ -63,8 +65,14 @@ def _close(a: Tensor, b: Tensor) -> bool:
         return _same(a, b)
     finite = a.isfinite() & b.isfinite()
     scale = torch.where(finite, a.abs(), 0).amax().clamp(min=1e-30)
-    near = (a - b).abs() <= TOLERANCE.get(a.dtype, TOLERANCE_OF_HALF) * scale
+    near = (a - b).abs() <= _tolerance(a) * scale
     return bool((near | (a == b) | (a.isnan() & b.isnan())).all())
+
+
+def _tolerance(logits: Tensor) -> float:
+    if logits.is_cuda and logits.dtype == torch.float32 and any(tf32_flags()):
+        return TOLERANCE_OF_HALF
+    return TOLERANCE.get(logits.dtype, TOLERANCE_OF_HALF)
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
