@@ -56,12 +56,13 @@ ALLOWED = {
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
-    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
+    "sequential": {"bounds", "certificates", "errors", "noise", "sampling", "votes"},
+    "certification": {"engines", "bounds", "cache", "caching", "certificates", "noise", "sampling", "sequential", "spot_check", "votes"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "votes",
+        "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "sequential", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "recertification", "sampling"},
@@ -100,7 +101,11 @@ def test_no_certificate_uses_an_approximate_interval() -> None:
 
 def test_labels_are_unknown_before_metrics() -> None:
     """No function of the packages that make claims takes labels."""
-    for file in (f for f in FILES if package(f) in ("sampling", "cache", "bounds", "certification", "recertification")):
+    for file in (
+        f
+        for f in FILES
+        if package(f) in ("sampling", "cache", "bounds", "sequential", "certification", "recertification")
+    ):
         for node in ast.walk(parsed(file)):
             if isinstance(node, ast.arg):
                 assert node.arg not in ("labels", "y_true", "targets"), f"{file}:{node.lineno}"

@@ -1,23 +1,27 @@
 """The verbs `certify` and `predict` (Cohen et al., 2019): draw votes, keep them, bound them."""
 
 import os
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from typing import Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert import bounds
+from recert import bounds, sequential
 from recert.cache import Cache, Manifest
+from recert.caching import CachingSource
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
+from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect, most_samples
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
+from recert.votes import SelectionCounts
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
@@ -25,6 +29,7 @@ CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
 
 
+@overload
 def certify(
     model: Model | VoteSource,
     inputs: Inputs,
@@ -43,7 +48,36 @@ def certify(
     device: str | torch.device | None = None,
     batch_size: int | None = None,
     progress: ProgressCallback | None = None,
-) -> Cache:
+) -> Cache: ...
+
+
+@overload
+def certify(
+    model: Model | VoteSource, inputs: Inputs, *, noise: Noise, at: float | Sequence[float], **settings: Any
+) -> Certificates: ...
+
+
+def certify(  # type: ignore[misc]  # with `at`, the other settings are those listed here
+    model: Model | VoteSource,
+    inputs: Inputs,
+    *,
+    noise: Noise,
+    samples: int = 100_000,
+    selection_samples: int | None = None,
+    alpha: float = 0.001,
+    seed: int = 0,
+    certificate: str = "two-sided",
+    at: float | Sequence[float] | None = None,
+    enough: sequential.Enough | None = None,
+    family: str | int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    classes: int | None = None,
+    identity: str | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Cache | Certificates:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
@@ -58,6 +92,12 @@ def certify(
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
 
+    With `at`, a radius or several, the question is whether the radius is at least so large, and the result is `Certificates`: each
+    input is drawn until the largest of them is shown, or the next seems out of reach, or it has had `samples` votes. Many
+    are decided by some dozens. The error is alpha whenever one stops, so that a later call with more samples goes on where this one stopped.
+    `enough`, a function of the certificates so far, may end it. With `store` the votes are kept: a later call without `at`
+    draws what it lacks, and makes claims of its own, whose error is added.
+
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
     """
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
@@ -65,6 +105,26 @@ def certify(
     bounds.check_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before = None if store is None else Cache.manifest_at(store)
+    if at is not None:
+        selection_samples = SELECTION_TO_DECIDE if selection_samples is None else selection_samples
+        radii = _checked_question(at, noise, samples, selection_samples, alpha, certificate)
+        with open_votes(
+            model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
+            execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
+        ) as opened:  # fmt: skip
+            _check_name(opened, store)
+            kept = None if store is None else CachingSource(opened, store=store, allow_numerics=chosen.allow_numerics)
+            with kept or nullcontext(opened) as source:
+                most = min(samples, most_samples(source, Stream.ESTIMATION))
+                question = sequential.Question(radii, alpha, most)
+                settings = Settings(
+                    method="sequential", certificate=certificate, alpha=alpha, error=alpha, noise=noise.spec, seed=seed, samples=samples,
+                    selection_samples=selection_samples, model=asdict(source.identity), numerics=source.numerics, at=tuple(radii.tolist()),
+                    family=members,
+                )  # fmt: skip
+                return _decided(source, question, settings, noise, enough, chosen.progress)
+    if enough is not None:
+        raise ValueError("expected at=... with enough=..., got none; without a radius to decide all votes are drawn")
     if selection_samples is None:
         selection_samples = usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
@@ -73,11 +133,7 @@ def certify(
         execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         passes=samples + selection_samples,
     ) as source:  # fmt: skip
-        if store is not None and (why := source.identity.nameless) is not None:
-            raise ValueError(
-                f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
-                "another name whenever it changes"
-            )
+        _check_name(source, store)
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
@@ -91,6 +147,67 @@ def certify(
             _draw_missing(cache, source, chosen.progress)
     cache.note_look()
     return cache
+
+
+SELECTION_TO_DECIDE = 50
+"""Votes that choose the class where inputs are decided one by one: many inputs need few others."""
+
+
+def _checked_question(
+    at: float | Sequence[float], noise: Noise, samples: int, selection_samples: int, alpha: float, certificate: str
+) -> NDArray[np.float64]:
+    """The radii in ascending order, if so many votes could show the smallest."""
+    radii = sequential.checked_radii(at)
+    check_settings(samples, selection_samples, alpha, certificate, smallest=1)
+    smallest = sequential.smallest_samples(sequential.class_alone(noise, float(radii[0])), alpha)
+    if samples < smallest:
+        raise ValueError(
+            f"expected at least {smallest} samples to show a radius of {radii[0]:g} at alpha = {alpha:g}, got {samples}; "
+            "with fewer every input is undecided even if all votes agree"
+        )
+    return radii
+
+
+def _check_name(source: VoteSource, store: object) -> None:
+    if store is not None and (why := source.identity.nameless) is not None:
+        raise ValueError(
+            f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
+            "another name whenever it changes"
+        )
+
+
+def _decided(
+    source: VoteSource,
+    question: sequential.Question,
+    settings: Settings,
+    noise: Noise,
+    enough: sequential.Enough | None,
+    progress: ProgressCallback | None,
+) -> Certificates:
+    """Each input drawn until it is decided."""
+    distinct = list(dict.fromkeys(source.digests))
+    positions = np.array([source.digests.index(digest) for digest in distinct], dtype=np.int64)
+    works = [Work(int(i), Stream.SELECTION, range(settings.selection_samples)) for i in positions]
+    chosen = collect(source, works, "choosing", progress)
+    selection = SelectionCounts(np.stack([votes.counts for votes in chosen]))
+    tally = sequential.FreshVotes(
+        selection,
+        noise,
+        question.radii,
+        most=question.most,
+        alpha=question.alpha,
+        runner_up=settings.certificate == "two-sided",
+    )
+    result = sequential.result_of(tally, question, source, positions, settings, noise, enough, progress)
+    check_unchanged(source)
+    result = replace(
+        result,
+        forward_passes=result.forward_passes + settings.selection_samples,
+        seconds=result.seconds + np.array([votes.seconds for votes in chosen]),
+        nobody=result.nobody + np.array([votes.nobody for votes in chosen]),
+    )
+    row = {digest: i for i, digest in enumerate(distinct)}
+    return result.take([row[digest] for digest in source.digests])
 
 
 def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback | None) -> None:

@@ -51,6 +51,8 @@ class Settings:
     together: Together | None = None
     proxy: dict[str, str] | None = None
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
+    at: tuple[float, ...] = ()
+    """The radii that were asked for, where each input was drawn until it was decided: `samples` is the most votes of one."""
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
@@ -76,6 +78,11 @@ class Settings:
             f"For each input on its own, with probability at least {_holding(self.error)} over the noise drawn, the smoothed "
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
         )
+        if self.at:
+            text += (
+                f" It is the largest of {', '.join(f'{radius:g}' for radius in self.at)} that was shown, whenever one stops drawing: to go "
+                "on with more samples costs no further error. Other claims from the same votes add theirs."
+            )
         return text + self._of_family() + self._of_votes() + self._of_looks()
 
     def _of_family(self) -> str:
