@@ -159,7 +159,7 @@ def _checked_question(
     """The radii in ascending order, if so many votes could show the smallest."""
     radii = sequential.checked_radii(at)
     check_settings(samples, selection_samples, alpha, certificate, smallest=1)
-    smallest = sequential.smallest_samples(sequential.class_alone(noise, float(radii[0])), alpha)
+    smallest = sequential.smallest_samples(sequential.class_alone(noise, float(radii[0])), alpha, selection_samples)
     if samples < smallest:
         raise ValueError(
             f"expected at least {smallest} samples to show a radius of {radii[0]:g} at alpha = {alpha:g}, got {samples}; "

@@ -34,12 +34,13 @@ class FreshVotes:
         self, selection: SelectionCounts, noise: Noise, radii: Floats, *, most: int, alpha: float, runner_up: bool
     ) -> None:
         self._noise, self._radii = noise, radii
-        # An input may be shown with so many votes, or not at all: what its evidence must gain per vote, at least.
+        # An input is shown with so many votes, or not at all: what its evidence must gain per vote, at least.
         self._least_growth = -np.log(alpha) / most
         self.classes: Ints = np.asarray(selection.argmax(axis=1))
         self._selected, self._of = np.asarray(selection, dtype=np.int64), selection.sum(axis=1)
         self._counts, self._drawn = np.zeros_like(self._selected), np.zeros(len(selection), dtype=np.int64)
         self._alone = np.broadcast_to([class_alone(noise, r) for r in radii], (len(selection), len(radii)))
+        self._worth_drawing = np.array([_share_that_grows(class_alone(noise, r), self._least_growth) for r in radii])
         self._ask_pair = np.zeros(self._alone.shape, dtype=bool)
         if runner_up:
             top, rival, unit = self._shares(np.arange(len(selection)), self._selected, self._of)
@@ -81,10 +82,7 @@ class FreshVotes:
         counts, n = self._counts[rows] + self._selected[rows], self._drawn[rows] + self._of[rows]
         top, _ = self._leading(rows, counts)
         here = np.arange(len(rows))
-        threshold = self._alone[rows, radius]
-        # Evidence grows by about excess^2 / (2 * variance of a vote) with each vote.
-        excess = np.sqrt(2 * self._least_growth * threshold * (1 - threshold))
-        sure: Floats = np.asarray(betaincc(top + 1.0, n - top + 1.0, np.minimum(threshold + excess, 1.0)), dtype=float)
+        sure: Floats = np.asarray(betaincc(top + 1.0, n - top + 1.0, self._worth_drawing[radius]), dtype=float)
         if not self._ask_pair[rows].any():
             return sure
         # Errors of the two shares are added up, and the pair may move with them.
@@ -119,9 +117,10 @@ class FreshVotes:
         return widest_pair(self._noise, self._radii, *self._shares(rows, counts, n))
 
 
-def smallest_samples(threshold: float, alpha: float) -> int:
-    """How many votes it takes at least, if all are for the class and no selection vote says where to bet."""
-    shares, weights = _bets(np.array([[threshold]]), np.zeros(1), np.zeros(1))
+def smallest_samples(threshold: float, alpha: float, selection_samples: int) -> int:
+    """How many votes it takes at least, if all are for the class, those that choose as well."""
+    unanimous = np.array([selection_samples])
+    shares, weights = _bets(np.array([[threshold]]), unanimous, unanimous)
 
     def enough(count: int) -> bool:
         return bool(reached(log_evidence_above(count, count, threshold, shares[0, 0], weights[0, 0]), alpha))
@@ -133,6 +132,17 @@ def smallest_samples(threshold: float, alpha: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def _share_that_grows(threshold: float, growth: float) -> float:
+    """From which share on a vote adds so much evidence in the mean: where the relative entropy to the threshold is that. Below 1,
+    since no number of votes shows that a share is 1."""
+    low, high = threshold, 0.999
+    for _ in range(40):
+        share = (low + high) / 2
+        entropy = share * np.log(share / threshold) + (1 - share) * np.log((1 - share) / (1 - threshold))
+        low, high = (share, high) if entropy < growth else (low, share)
+    return max(high, threshold)
 
 
 def _of_share(successes: Ints, trials: Ints, threshold: Floats, selected: Ints, of: Ints) -> Floats:

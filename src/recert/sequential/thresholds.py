@@ -33,7 +33,7 @@ def widest_pair(
     >>> from recert.noise import Gaussian
     >>> gap, top, rival = widest_pair(Gaussian(1.0), np.array([0.2]), np.array([0.6]), np.array([0.2]), (np.ones(1), np.ones(1)))
     >>> [round(float(value[0, 0]), 3) for value in (gap, top, rival)]
-    [0.107, 0.493, 0.307]
+    [0.123, 0.477, 0.323]
     """
     p, q, unit_p, unit_q = (column[:, None] for column in (top, rival, *units))
     shape = (len(top), len(radii))
