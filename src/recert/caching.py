@@ -102,6 +102,11 @@ class CachingSource:
         return self._source.numerics
 
     @property
+    def passes_at_once(self) -> int:
+        """How many passes take as long as one."""
+        return int(getattr(self._source, "passes_at_once", 1))
+
+    @property
     def seconds_per_pass(self) -> float:
         """The mean over all votes, those in the store included, of what drawing them took."""
         return self._seconds / self._votes if self._votes else 0.0

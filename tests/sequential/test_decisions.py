@@ -61,13 +61,11 @@ class TestFreshVotes:
         believed = shares**selection / (shares**selection).sum()
         weights = 0.7 * believed + 0.3 / 13
         needed = next(n for n in range(1, 999) if weights @ (shares / tau) ** n >= 1 / alpha)
-        for samples, certified in ((needed, True), (needed - 1, False)):
-            source = stored(np.zeros((1, selection + samples), dtype=int), selection, 3)
-            result = recert.certify(
-                source, None, noise=NOISE, at=at, alpha=alpha, samples=samples, certificate="one-sided"
-            )
-            assert bool(result.certified[0]) is certified
-            assert certified or result.outcome[0] == Outcome.UNDECIDED
+        source = stored(np.zeros((1, selection + needed), dtype=int), selection, 3)
+        settings: dict[str, Any] = {"noise": NOISE, "at": at, "alpha": alpha, "certificate": "one-sided"}
+        assert recert.certify(source, None, samples=needed, **settings).certified.all()
+        with pytest.raises(ValueError, match=f"expected at least {needed} samples to show a radius of 0.5"):
+            recert.certify(source, None, samples=needed - 1, **settings)
 
     def test_each_half_of_a_pair_spends_half_of_alpha(self) -> None:
         """The class has 3 votes in 4, two rivals share the rest: its evidence is a ratio of beta functions."""

@@ -79,9 +79,13 @@ class Settings:
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
         )
         if self.at:
+            several = ", ".join(f"{radius:g}" for radius in self.at)
+            which = (
+                f"the largest of {several} that was shown" if len(self.at) > 1 else f"{several} where that was shown"
+            )
             text += (
-                f" It is the largest of {', '.join(f'{radius:g}' for radius in self.at)} that was shown, whenever one stops drawing: to go "
-                "on with more samples costs no further error. Other claims from the same votes add theirs."
+                f" It is {which}, and holds whenever one stops drawing: to go on with more samples costs no further error. Other claims "
+                "from the same votes add theirs."
             )
         return text + self._of_family() + self._of_votes() + self._of_looks()
 

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import Row, check_log, check_output, say, show, summary, write
-from recert.cli.requirements import check_forms, check_labels, met
+from recert.cli.requirements import check_forms, check_labels, enough, met
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
 
@@ -53,6 +53,7 @@ def certify(
     certificate: Annotated[
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
     ] = o.CertificateKind.TWO_SIDED,
+    at: o.At = None,
     proxy: Annotated[
         str | None,
         typer.Option(
@@ -74,9 +75,13 @@ def certify(
     debug: o.Debug = False,
 ) -> None:
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
-    at = o.parse_radii(radii)
+    shown, decided = o.parse_radii(radii), o.parse_at(at)
     check_forms(result.require)
     check_output(result.out)
+    if decided is not None and proxy is not None:
+        raise ValueError(
+            "expected no --proxy with --at, got both; certify the proxy, then run recert recertify --at ..."
+        )
     if proxy is None and proxy_transfer is not None:
         raise ValueError("expected --proxy with --proxy-transfer, got none")
     if proxy is not None and run.engine != "local":
@@ -112,7 +117,17 @@ def certify(
     try:
         with drawn_progress() as progress:
             execution = run.execution(progress, allow_numerics=allow_numerics)
-            if proxy is None:
+            if decided is not None:
+                settings["selection_samples"] = selection_samples
+                certificates = recert.certify(
+                    network,
+                    dataset.inputs,
+                    at=decided,
+                    enough=enough(result.require, dataset.labels),
+                    execution=execution,
+                    **settings,
+                )
+            elif proxy is None:
                 cache = recert.certify(network, dataset.inputs, execution=execution, **settings)
                 certificates = cache.certificates
             else:
@@ -126,12 +141,18 @@ def certify(
         say(f"stopped; {drawn} is kept in {store}: run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
+    if decided is not None:
+        cache = recert.Cache.open(store)
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
     remark = (
-        f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
-        f"re-certify a changed model with: recert recertify --store {store} ..."
+        f"{certificates.guarantee}\nEvery vote is kept in {store}."
+        if decided is not None
+        else (
+            f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
+            f"re-certify a changed model with: recert recertify --store {store} ..."
+        )
     )
-    finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, at), remark)
+    finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
 def _remember(cache: "Cache", **names: str) -> None:
@@ -213,10 +234,16 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, data.labels)
-        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
+        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f}{_left(certificates)})")
         failed |= not holds
     if failed:
         raise typer.Exit(3)
+
+
+def _left(certificates: "Certificates") -> str:
+    """How many inputs were left when that was known, if any."""
+    left = int((certificates.outcome == "undecided").sum())
+    return f" with {left} of {len(certificates)} inputs undecided" if left else ""
 
 
 def _say_cost(

@@ -24,7 +24,11 @@ def check_alone(*, method: object, plan: object, looks: object) -> None:
     """ValueError for what means nothing where inputs are decided one by one."""
     given = [
         name
-        for name, value, usual in (("method", method, "auto"), ("plan", plan, None), ("looks", looks, None))
+        for name, value, usual in (
+            ("method", getattr(method, "name", method), "auto"),
+            ("plan", plan, None),
+            ("looks", looks, None),
+        )
         if value != usual
     ]
     if given:

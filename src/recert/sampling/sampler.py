@@ -68,6 +68,11 @@ class Sampler:
         return self._network.numerics(self.batch_size)
 
     @property
+    def passes_at_once(self) -> int:
+        """How many passes take as long as one: on a GPU those of a batch, which is padded."""
+        return self.batch_size if self._network.device.type == "cuda" else 1
+
+    @property
     def probe_passes(self) -> int:
         """Forward passes spent on finding out whether the model can be certified."""
         return PROBE_BATCHES * self.batch_size

@@ -120,8 +120,8 @@ def _works(
     lacking = -np.log(question.alpha) - tally.evidence(rows).log[np.arange(len(rows)), decided.shown[rows]]
     soonest = tally.soonest(rows, decided.shown[rows], np.where(np.isfinite(lacking), lacking, 0.0))
     wanted = np.maximum(np.maximum(soonest, FIRST_NOISES), np.ceil(GROWTH * decided.passes[rows]).astype(np.int64))
-    # A batch that is not full is padded: these places may as well be used.
-    wanted = np.maximum(wanted, getattr(source, "batch_size", 1) // len(rows))
+    # Few passes may take as long as many: then many are drawn.
+    wanted = np.maximum(wanted, getattr(source, "passes_at_once", 1) // len(rows))
     works: list[tuple[int, Work]] = []
     for row, count in zip(rows.tolist(), wanted.tolist(), strict=True):
         left = question.most - int(decided.passes[row])
