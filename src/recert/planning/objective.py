@@ -16,6 +16,14 @@ class Objective:
         return radii if self.radius is None else (radii >= self.radius).astype(float)
 
 
+@dataclass(frozen=True)
+class Reached(Objective):
+    """`accuracy:R` where what is predicted is the chance of reaching R, rather than a radius."""
+
+    def value(self, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+        return radii
+
+
 def parse_plan(text: str) -> Objective | None:
     """`acr` or `accuracy:R`; None for `uniform`, the same number of samples for every input.
 
