@@ -56,7 +56,7 @@ ALLOWED = {
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
-    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
+    "certification": {"engines", "bounds", "cache", "certificates", "noise", "planning", "sampling", "spot_check", "votes"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",
     },

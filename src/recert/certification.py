@@ -15,9 +15,11 @@ from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
+from recert.planning import Selection, parse_plan, votes_to_bound
+from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect, most_samples
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
+from recert.votes import SelectionCounts
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
@@ -35,6 +37,7 @@ def certify(
     alpha: float = 0.001,
     seed: int = 0,
     certificate: str = "two-sided",
+    plan: str | None = None,
     family: str | int | None = None,
     store: str | os.PathLike[str] | None = None,
     classes: int | None = None,
@@ -51,6 +54,11 @@ def certify(
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
 
+    `plan` shares `samples`, then the mean, out over the inputs by their selection votes: "acr" where the sum of radii grows most,
+    "accuracy:R" for the number certified at radius R. Estimation votes are never looked at for it, so that every claim holds as
+    before. "uniform" gives every input as many, as is usual; a store keeps the plan that it has unless another is named, which is
+    recorded as a second look. Re-certification needs equally many votes of every input.
+
     With `family="bonferroni"` alpha is for all inputs together, with a number for so many claims: each gets its share of it. Give
     the number from the start if inputs are to be added to a store later; the guarantee says what holds for all that it has.
 
@@ -65,8 +73,9 @@ def certify(
     bounds.check_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before = None if store is None else Cache.manifest_at(store)
+    plan = chosen_plan(plan, before)
     if selection_samples is None:
-        selection_samples = usual_selection_samples(samples, store, before)
+        selection_samples = usual_selection_samples(samples, store, before, planned=bool(plan))
     check_settings(samples, selection_samples, alpha, certificate)
     with open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
@@ -82,13 +91,16 @@ def certify(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
             numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
-            claims=0 if family is None else members,
+            claims=0 if family is None else members, plan=plan,
         )  # fmt: skip
         with Cache.locked(store):
             cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
             if before is not None:
                 check_stored_votes(cache, source)
             _draw_missing(cache, source, chosen.progress)
+            if cache.to_be_planned():  # with a plan only selection votes were drawn so far
+                cache.share_out(_shared_out(cache, most_samples(source, Stream.ESTIMATION)))
+                _draw_missing(cache, source, chosen.progress)
     cache.note_look()
     return cache
 
@@ -106,9 +118,31 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
             cache.record_numerics(source.numerics)
 
 
-def usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:
-    """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
-    if store is None:
+def chosen_plan(plan: str | None, before: Manifest | None) -> str:
+    """What votes are shared out for, as a manifest has it: what is asked for, else that of the store. Empty for equally many votes."""
+    if plan is None:
+        return "" if before is None else before.plan
+    objective = parse_plan(plan)
+    return "" if objective is None else objective.text
+
+
+def _shared_out(cache: Cache, most: int) -> dict[str, int]:
+    """How many estimation votes each input gets that has no number yet: their own budget is shared out by their selection votes."""
+    # In the order of their digests: which of equal inputs has more does not depend on the order that they come in.
+    digests, m = sorted(cache.to_be_planned()), cache.manifest
+    objective = parse_plan(m.plan)
+    assert objective is not None
+    counts = SelectionCounts(cache.selection_counts(digests))
+    numbers = votes_to_bound(
+        Selection(counts), objective, mean=m.samples, alpha=m.alpha, sides=CERTIFICATES[m.certificate], noise=m.noise,
+        most=min(most, LARGEST_SAMPLE),
+    )  # fmt: skip
+    return dict(zip(digests, numbers.tolist(), strict=True))
+
+
+def usual_selection_samples(samples: int, store: object, before: Manifest | None, *, planned: bool = False) -> int:
+    """100 as everyone takes; what a store has already; else up to 500, since plans, and those of re-certification, go by them."""
+    if store is None and not planned:
         return 100
     has_some = before is not None and before.selection_samples > 0  # a store of scattered votes promises none
     return before.selection_samples if before is not None and has_some else int(np.clip(samples // 20, 100, 500))

@@ -15,6 +15,15 @@ class Objective:
     def value(self, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         return radii if self.radius is None else (radii >= self.radius).astype(float)
 
+    @property
+    def text(self) -> str:
+        """As `parse_plan` reads it.
+
+        >>> parse_plan("accuracy:.50").text
+        'accuracy:0.5'
+        """
+        return "acr" if self.radius is None else f"accuracy:{self.radius!r}"
+
 
 @dataclass(frozen=True)
 class Reached(Objective):
