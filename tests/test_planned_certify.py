@@ -12,7 +12,6 @@ import recert
 from recert import Cache, Gaussian, StoredVotes
 from recert.cache.manifest import MANIFEST
 from recert.errors import ContextMismatch, CorruptCache, IncompleteCache
-from recert.noise import Stream
 from recert.planning import Objective, Selection, votes_to_bound
 from recert.votes import SelectionCounts
 from tests.cache.stores import OPTIONS, all_votes, files, inputs, make, network, rewrite_manifest
@@ -125,14 +124,22 @@ def test_a_plan_keeps_to_what_there_is() -> None:
 
 
 def test_the_order_of_inputs_does_not_matter() -> None:
-    rows = np.random.default_rng(1).permutation(6)
-    numbers = [
-        {d: m.wanted_of(d, Stream.ESTIMATION) for d in m.inputs}
-        for m in (
-            recert.certify(network(), x, plan="acr", **OPTIONS).manifest for x in (inputs(), inputs()[rows], inputs()[[0, 0, 1, 2, 3, 4, 5]])
-        )
-    ]  # fmt: skip
-    assert numbers[0] == numbers[1] == numbers[2]
+    """Many inputs with equal selection votes, of which some get more where the budget ends; and repeats, which get it once."""
+    rng = np.random.default_rng(5)
+    selection = np.repeat(np.arange(50) < 36, 60).reshape(50, 60).T.astype(int)
+    votes, digests = rng.integers(0, 2, (60, 3_000)), rng.permutation(60)
+
+    def numbers(rows: np.ndarray) -> dict[int, int]:
+        source = StoredVotes(votes[rows], selection=selection[rows], classes=2)
+        source.digests = [f"{digest:064x}" for digest in digests[rows]]
+        result = recert.certify(source, None, noise=NOISE, samples=97, selection_samples=50, plan="acr").certificates
+        return dict(zip(digests[rows].tolist(), result.samples.tolist(), strict=True))
+
+    found = numbers(np.arange(60))
+    assert len(set(found.values())) > 1
+    assert sum(found.values()) <= 60 * 97
+    assert numbers(rng.permutation(60)) == found
+    assert numbers(np.append(np.arange(60), [7, 7])) == found
 
 
 def stopped_after(votes: int, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
