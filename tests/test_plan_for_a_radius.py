@@ -124,7 +124,7 @@ def test_more_budget_certifies_no_fewer_and_no_fewer_than_equal_shares(
         assert planned.mean_forward_passes <= 1.1 * samples
 
 
-def test_beyond_half_of_the_cache_fresh_votes_may_reach_what_the_cache_does_not() -> None:
+def test_with_a_large_budget_fresh_votes_may_reach_what_the_cache_does_not() -> None:
     """A cache of few votes shows no radius of .25; so many fresh ones do."""
     rng = np.random.default_rng(0)
     votes = (rng.random((6, 4_600)) < 0.75).astype(int)
@@ -134,4 +134,3 @@ def test_beyond_half_of_the_cache_fresh_votes_may_reach_what_the_cache_does_not(
     with pytest.warns(UserWarning, match="certifying anew"):
         result = recert.recertify(source, None, cache, samples=4_000, alpha=ALPHA, plan="accuracy:0.25")
     assert (result.radius >= 0.25).all()
-    assert not recert.recertify(source, None, cache, samples=90, alpha=ALPHA, plan="accuracy:0.25").forward_passes.any()

@@ -25,6 +25,8 @@ PILOT_FLIPS = 0.01
 """What to expect on these: so few that nothing is lost if there are none, but bounds that fall with every flip are not chosen."""
 PILOT_FLIPS_AT_RADIUS = 0.03
 """The same where inputs count that reach a radius: there one flip too many loses an input, and room for one costs little."""
+SCARCE = 0.02
+"""Of the cached votes: up to so many passes per input none are spent where the cached votes do not show the plan's radius."""
 MOST_OF_MEAN = 32
 """No plan gives an input more than a few times the mean; smaller tables are sooner made."""
 SMALLEST_GAIN = 1.15
@@ -117,11 +119,11 @@ def may_reach(task: Task, rows: Ints) -> NDArray[np.bool_]:
     """Which rows may have the radius that the plan counts: all but those on which not even the original was certified at it.
 
     A radius from replays is above that of the cached votes only where a modification gives far more votes than it takes. Like any
-    skip this looks at the votes that claim, and makes no claim. With a budget beyond half of the cache fresh votes may say more than
-    the cache does: nothing is skipped then.
+    skip this looks at the votes that claim, and makes no claim. A larger budget is enough for such inputs as well, and beyond half
+    of the cache fresh votes may say more than the cache does: then nothing is skipped, and the chances alone decide.
     """
     target = None if task.objective is None else task.objective.radius
-    if target is None or task.method.votes_to_choose() or task.samples > task.terms.samples / 2:
+    if target is None or task.method.votes_to_choose() or task.samples > SCARCE * task.terms.samples:
         return np.ones(len(rows), dtype=bool)
     of_class, of_both = (
         task.cache.certify(alpha=task.alpha, certificate=certificate).radius[rows]
