@@ -57,7 +57,7 @@ ALLOWED = {
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
     "sequential": {"bounds", "certificates", "errors", "noise", "sampling", "votes"},
-    "certification": {"engines", "bounds", "cache", "caching", "certificates", "noise", "sampling", "sequential", "spot_check", "votes"},
+    "certification": {"engines", "bounds", "cache", "caching", "certificates", "models", "noise", "planning", "sampling", "sequential", "spot_check", "votes"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",
     },

@@ -217,7 +217,7 @@ class CachingSource:
             # The store's own promises stay: scattered votes neither add to them nor take from them.
             wanted = replace(
                 wanted, samples=before.samples, selection_samples=before.selection_samples, alpha=before.alpha,
-                certificate=before.certificate, family=before.family, claims=before.claims,
+                certificate=before.certificate, family=before.family, claims=before.claims, plan=before.plan,
             )  # fmt: skip
         return Cache.continue_or_create(wanted, store, wanted.inputs, allow_numerics=self._allow_numerics)
 

@@ -135,3 +135,15 @@ class TestCommandLine:
         )
         assert result.exit_code != 0
         assert "expected no --proxy with --at" in str(result.exception or result.stderr)
+
+
+def test_a_store_with_a_plan_keeps_it(tmp_path: Path) -> None:
+    """Votes that decide are added beside; what the store promises, and claims, stays."""
+    x, store = inputs(), tmp_path / "store"
+    planned = recert.certify(network(), x, noise=NOISE, samples=300, plan="acr", store=store)
+    recert.certify(network(), x, noise=NOISE, at=0.2, samples=900, store=store)
+    again = recert.Cache.open(store)
+    assert again.manifest.planned == planned.manifest.planned
+    assert np.array_equal(again.certificates.radius, planned.certificates.radius)
+    with pytest.raises(ValueError, match="expected no plan with at="):
+        recert.certify(network(), x, noise=NOISE, at=0.2, samples=900, plan="acr")

@@ -53,6 +53,8 @@ class Settings:
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
     at: tuple[float, ...] = ()
     """The radii that were asked for, where each input was drawn until it was decided: `samples` is the most votes of one."""
+    plan: str = ""
+    """Of a certification whose votes were shared out by a plan: which one. `samples` is then the mean."""
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
@@ -105,6 +107,8 @@ class Settings:
     def _of_votes(self) -> str:
         """What the votes were drawn with, and how often their number grew."""
         text = ""
+        if self.plan:
+            text += f" How many votes bound an input was fixed by votes that only choose (plan {self.plan}, {self.samples} in the mean)."
         if self.proxy:
             text += (
                 f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."

@@ -54,6 +54,13 @@ def certify(
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
     ] = o.CertificateKind.TWO_SIDED,
     at: o.At = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="acr, accuracy:R or uniform: what --samples, then the mean, are shared out for, by the selection votes; that of the "
+            "store if not given, else uniform. Re-certification needs uniform."
+        ),
+    ] = None,
     proxy: Annotated[
         str | None,
         typer.Option(
@@ -88,6 +95,10 @@ def certify(
         raise ValueError(
             f"expected --engine local with --proxy, got {run.engine}; certify the proxy there, then run recert recertify"
         )
+    if proxy is not None and plan is not None:
+        raise ValueError(
+            f"expected no --plan with --proxy, got {plan}; votes are carried over from equally many of every input"
+        )
     mine = parse_shard(shard)
     # Everything above needs no torch: mistakes in options are reported at once.
     import recert
@@ -105,9 +116,11 @@ def certify(
         run = run.of_a_shard(dataset.inputs[0].size, store)
     if dry_run:
         from recert.cache import Cache
-        from recert.certification import usual_selection_samples
+        from recert.certification import chosen_plan, usual_selection_samples
 
-        selection_samples = selection_samples or usual_selection_samples(samples, store, Cache.manifest_at(store))
+        before = Cache.manifest_at(store)
+        planned = bool(chosen_plan(plan, before))
+        selection_samples = selection_samples or usual_selection_samples(samples, store, before, planned=planned)
         _say_cost(network, dataset.inputs, smoothing, (selection_samples, samples), run.execution(), store)
         return
     settings: dict[str, Any] = {
@@ -128,7 +141,7 @@ def certify(
                     **settings,
                 )
             elif proxy is None:
-                cache = recert.certify(network, dataset.inputs, execution=execution, **settings)
+                cache = recert.certify(network, dataset.inputs, plan=plan, execution=execution, **settings)
                 certificates = cache.certificates
             else:
                 by_proxy = recert.certify_by_proxy(
@@ -144,14 +157,9 @@ def certify(
     if decided is not None:
         cache = recert.Cache.open(store)
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
-    remark = (
-        f"{certificates.guarantee}\nEvery vote is kept in {store}."
-        if decided is not None
-        else (
-            f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
-            f"re-certify a changed model with: recert recertify --store {store} ..."
-        )
-    )
+    remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
+    if decided is None and not cache.manifest.plan:
+        remark += f"; re-certify a changed model with: recert recertify --store {store} ..."
     finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
