@@ -115,9 +115,9 @@ def _file_of(root: str) -> str | None:
 
 def is_found_by_name(value: Any) -> bool:
     """Whether an object is where it says: wrappers in C take the names of what they wrap, and `numpy.frompyfunc` makes some."""
-    name: str = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    parts = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", "")).split(".")
     found: Any = sys.modules.get(getattr(value, "__module__", None) or "")
-    for part in name.split("."):
+    for part in parts:
         found = getattr(found, part, None)
     return found is value
 
