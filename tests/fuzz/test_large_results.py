@@ -44,7 +44,7 @@ def one_long_text_in_every_row(table: pa.Table) -> pa.Table:
 
 HOSTILE: dict[Callable[[pa.Table], pa.Table], str] = {
     many_rows: "2,097,153 rows",
-    many_values_in_a_row: "3 rows, 4,194,306 values in a column",
+    many_values_in_a_row: "3 rows, 4,194,308 values in a column",
     one_long_text_in_every_row: "a text of 400 bytes in column norm",
 }
 

@@ -33,7 +33,7 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     except (pa.ArrowException, OSError) as error:
         raise NotAResult(_refusal(where, "a file that is not Parquet")) from error
     except ValueError as error:
-        raise NotAResult(_refusal(where, _brief(error))) from error
+        raise NotAResult(_refusal(where, str(error))) from error
     metadata = table.schema.metadata or {}
     if b"recert" not in metadata:
         raise NotAResult(_refusal(where, "a table of something else"))
