@@ -106,6 +106,22 @@ class HoldsStrided(Holds):
         return self.held.as_strided((4,), (1,))[1]
 
 
+@told_apart
+def the_order_of_weights(v: float) -> nn.Module:
+    model: nn.Module = with_forward("return x * next(iter(self.parameters()))")
+    for name in ("plus", "minus") if v > 0 else ("minus", "plus"):
+        model.register_parameter(name, nn.Parameter(torch.tensor(1.0 if name == "plus" else -1.0)))
+    return model
+
+
+@told_apart
+def the_order_of_buffers(v: float) -> nn.Module:
+    model: nn.Module = with_forward("return x * next(iter(self.buffers()))")
+    for name in ("plus", "minus") if v > 0 else ("minus", "plus"):
+        model.register_buffer(name, torch.tensor(1.0 if name == "plus" else -1.0))
+    return model
+
+
 # ---- names that code computes ----
 
 SCALE = "def scale(x):\n    return x * BY\n"

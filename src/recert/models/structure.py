@@ -309,7 +309,7 @@ class _Walk:
         else:
             self._attributes(module, path)
         tensors = {**module._parameters, **module._buffers}
-        self.text(f"buffers {sorted(tensors)}")
+        self.text(f"buffers {list(tensors)}")  # in the order in which code may go through them
         if id(module) not in self._registered:  # in a plain list, say: its values are not among the model's weights
             self.text(f"training {module.training}")
             self._items([tensors[name] for name in sorted(tensors)], path)
