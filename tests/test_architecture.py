@@ -45,11 +45,11 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
-    "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
+    "certificates": {"bounds", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
+    "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "parquet_pages", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},
     "keeping": {"cache", "caching", "errors", "sampling"},
