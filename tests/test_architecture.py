@@ -48,7 +48,7 @@ ALLOWED = {
     "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
+    "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "storage"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},

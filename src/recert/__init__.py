@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recert.auditing.audit import audit as audit
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
+    from recert.certificates import Certificate as Certificate
     from recert.certificates import Certificates as Certificates
     from recert.certificates import Outcome as Outcome
     from recert.certification import certify as certify
@@ -60,7 +61,7 @@ _MODULES = {
     "recert.auditing.audit": ("audit",),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
-    "recert.certificates": ("Certificates", "Outcome"),
+    "recert.certificates": ("Certificate", "Certificates", "Outcome"),
     "recert.certification": ("certify", "predict"),
     "recert.choosing.select": ("select",),
     "recert.comparison": ("compare",),
