@@ -46,7 +46,7 @@ GROUPS = {
         "certify", "recertify", "certify_by_proxy", "predict", "select", "compare", "audit", "train", "approximate", "prepare", "draw_votes",
     ),
     "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Progress"),
-    "What comes back": ("Cache", "Certificates", "Outcome", "Numerics", "RecertError"),
+    "What comes back": ("Cache", "Certificates", "Certificate", "Outcome", "Numerics", "RecertError"),
     "Noises": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "Methods of re-certification": ("Irs", "Scratch", "Method", "Strategy", "register_method"),
     "For extensions": ("VoteSource", "Work", "VoteChunk", "open_source", "register_engine", "register_approximation"),

@@ -45,7 +45,7 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
     "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "storage"},
@@ -53,7 +53,7 @@ ALLOWED = {
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},
     "keeping": {"cache", "caching", "errors", "sampling"},
-    "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
+    "engines": {"registration", "units", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
     "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},

@@ -20,6 +20,7 @@ from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling.gathering import gathered
 from recert.sampling.network import Model
 
 BASELINES = ("scratch", "scratch-cached")
@@ -108,7 +109,13 @@ def compare(
     keeping = Keeping(cache, keep)
     with (
         open_votes(
-            model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen, batches=cache.batches
+            model,
+            gathered(inputs),
+            noise=m.noise,
+            seed=m.seed,
+            classes=m.classes,
+            execution=chosen,
+            batches=cache.batches,
         ) as votes,
         keeping.caching(votes) as source,
     ):

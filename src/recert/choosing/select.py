@@ -22,6 +22,7 @@ from recert.keeping import Keep, Keeping
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
 from recert.sampling import ProgressCallback, StoredVotes
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
 FINAL_PASSES = 20
@@ -34,7 +35,7 @@ MOST_CANDIDATES = 500
 
 def select(
     candidates: Mapping[str, Model | StoredVotes],
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     labels: ArrayLike,
     *,
@@ -70,6 +71,7 @@ def select(
     objective = _objective(metric)
     alpha = usual_alpha(manifest) if alpha is None else float(alpha)
     _check(candidates, alpha, metric, tolerance)
+    inputs = gathered(inputs)
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:

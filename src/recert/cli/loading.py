@@ -1,7 +1,10 @@
 """Models, data and approximations from their specs, for every command alike."""
 
 import re
+import warnings
 from typing import TYPE_CHECKING
+
+from rich.markup import escape
 
 from recert.cli.output import say
 
@@ -30,15 +33,12 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":
     """The data of a spec, with a warning if it does not look like what noise scales are meant for."""
     from recert.data import load_data
+    from recert.units import UnusualUnits, unusual_units
 
     data = load_data(spec, split=split, every=every, count=count)
-    # Above 2 the inputs are hardly in [0, 1], or normalised to about it: noise of 0.5 would then be far smaller than meant.
-    largest = float(abs(data.inputs).max())
-    if largest > 2:
-        say(
-            f"[yellow]warning:[/yellow] inputs reach {largest:g}; the noise scale is in units of the input, and usual scales are "
-            "for inputs in \\[0, 1]. Scale the inputs, and normalise inside the model."
-        )
+    if (remark := unusual_units(data.inputs)) is not None:
+        say(f"[yellow]warning:[/yellow] {escape(remark)}")
+        warnings.filterwarnings("ignore", category=UnusualUnits)  # which says the same again when votes are drawn
     return data
 
 

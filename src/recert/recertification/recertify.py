@@ -5,9 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
@@ -21,12 +19,13 @@ from recert.recertification.registry import method_named
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
 
 def recertify(
     model: Model | VoteSource,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     *,
     samples: int,
@@ -83,6 +82,7 @@ def recertify(
     size is the cache's unless given. The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    inputs = gathered(inputs)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
@@ -101,7 +101,7 @@ def recertify(
 
 def draw_votes(
     model: Model | VoteSource,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     *,
     samples: int,
@@ -120,6 +120,7 @@ def draw_votes(
     Nothing is claimed, so this is no look at the cache.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    inputs = gathered(inputs)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     # The plan depends on the error of a claim, so that a family or planned looks must be named here too.
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
