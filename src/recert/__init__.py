@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from recert.engines.execution import Execution as Execution
     from recert.engines.registry import register_engine as register_engine
     from recert.errors import RecertError as RecertError
+    from recert.gain import ExpectedGain as ExpectedGain
+    from recert.gain import expected_gain as expected_gain
     from recert.models.inference import prepare as prepare
     from recert.models.normalization import Normalize as Normalize
     from recert.models.numerics import Numerics as Numerics
@@ -68,6 +70,7 @@ _MODULES = {
     "recert.engines.execution": ("Execution",),
     "recert.engines.registry": ("register_engine",),
     "recert.errors": ("RecertError",),
+    "recert.gain": ("ExpectedGain", "expected_gain"),
     "recert.models.inference": ("prepare",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),

@@ -87,8 +87,10 @@ class Certificates:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        share = f"{self.certified.mean():.1%} certified" if len(self) else "none"
-        return f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
+        word = "predicted" if self.settings.method == "predict" else "certified"
+        share = f"{1 - self.abstention_rate:.1%} {word}" if len(self) else "none"
+        line = f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
+        return "\n".join((line, *self.remarks))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -139,6 +141,11 @@ class Certificates:
     def guarantee(self) -> str:
         """What holds, with which probability, in a sentence; and what must be added to it."""
         return self.settings.guarantee
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else there is to know of a whole re-certification, in sentences: where samples were the limit, what the plan left out."""
+        return self.settings.remarks
 
     @property
     def mean_forward_passes(self) -> float:

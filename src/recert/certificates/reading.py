@@ -75,6 +75,7 @@ def settings_in(table: pa.Table) -> Settings:
     together = stored.get("together")
     settings = Settings(
         **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
+           "remarks": tuple(stored.get("remarks", ())),
            "numerics": _numerics(stored["numerics"]),
            "cache_numerics": None if stored.get("cache_numerics") is None else _numerics(stored["cache_numerics"]),
            "together": None if together is None else Together(**mapping(together))}
@@ -82,6 +83,8 @@ def settings_in(table: pa.Table) -> Settings:
     for name in ("method", "certificate", "noise"):
         if not isinstance(getattr(settings, name), str):
             raise TypeError(f"{name} is not a text")
+    if not all(isinstance(remark, str) for remark in settings.remarks):
+        raise TypeError("a remark is not a text")
     together = settings.together
     counts = {name: getattr(settings, name) for name in ("seed", "samples", "selection_samples", "family", "claims")}
     counts |= {} if settings.drawn is None else {"drawn": settings.drawn}

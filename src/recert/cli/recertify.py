@@ -1,6 +1,5 @@
 """recert recertify"""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -80,6 +79,8 @@ def recertify(
     check_log(result.out, dataset.labels)
     if dry_run:
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
+        if method_named(method).usual_plan != "uniform":
+            say(str(recert.expected_gain(cache, samples=samples, alpha=alpha, method=method)), markup=False)
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
     if approximation is not None:
@@ -103,10 +104,7 @@ def recertify(
             certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
             execution=run.execution(progress),
         )  # fmt: skip
-    # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
-    if certificates.settings.model == asdict(manifest.model):
-        say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     row = summary(name, certificates, dataset.labels, at)
-    finish(certificates, dataset, result, row, certificates.guarantee)
+    finish(certificates, dataset, result, row, "\n".join((certificates.guarantee, *certificates.remarks)))
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))

@@ -16,6 +16,7 @@ from recert.planning import Objective, parse_plan
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
+from recert.recertification.remarks import with_remarks
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
@@ -96,7 +97,7 @@ def recertify(
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
-        return _with_drawn(task.for_every_input(look.recorded(run(task))), source)
+        return _with_drawn(task.for_every_input(with_remarks(task, look.recorded(run(task)))), source)
 
 
 def draw_votes(
