@@ -64,7 +64,8 @@ ALLOWED = {
         "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "recertification", "sampling"},
+    "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "models", "recertification", "sampling"},
+    "gain": {"cache", "noise", "planning", "recertification", "votes"},
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "recertification", "sampling",
     },

@@ -16,6 +16,7 @@ from recert.certification import check_settings
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
+from recert.models.calibrated import warn_of_calibration
 from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
@@ -119,6 +120,7 @@ def compare(
         ) as votes,
         keeping.caching(votes) as source,
     ):
+        warn_of_calibration(model, votes.digests, stacklevel=2)
         sweep = _Sweep(source, cache, labels, alpha, chosen.progress)
         ours = {name: sweep.curve(ours_by_name[name], kind, budgets) for name, kind in kinds.items()}
         theirs = {

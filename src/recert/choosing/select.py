@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from recert.choosing.result import Chosen
 from recert.choosing.search import Search, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
+from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
 from recert.sampling import ProgressCallback, StoredVotes
@@ -78,6 +80,7 @@ def select(
         sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
+        calibrated = {name: warn_of_calibration(model, digests, stacklevel=2) for name, model in candidates.items()}
         claims = family_members(family, digests)
         bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
         search = Search(
@@ -87,6 +90,10 @@ def select(
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
         entries, winner = search.run(sources, costs.values)
+    if winner is not None and calibrated[winner[0]]:
+        settings = winner[1].settings
+        settings = replace(settings, remarks=(*settings.remarks, calibrated[winner[0]]))
+        winner = winner[0], replace(winner[1], settings=settings)
     return Chosen(
         winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
         metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,

@@ -29,6 +29,7 @@ def compare(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
+    calibration: o.CalibrationData = None,
     budgets: Annotated[
         str, typer.Option(help="Samples per input, or shares of the cache's: 1%,2%,5%,10%.")
     ] = "1%,2%,3%,5%,7%,10%",
@@ -66,9 +67,13 @@ def compare(
     network, dataset = model.load(run.local_device), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
+    if approximation is None and calibration is not None:
+        raise ValueError("expected --approximation with --calibration, got none")
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
-        changed = approximated(network, approximation, data.data, dataset, known.noise, known.seed)
+        changed = approximated(
+            network, approximation, data.data, dataset, known.noise, known.seed, calibrate_on=calibration
+        )
         network = changed.model
         say(changed.description)
     with drawn_progress() as progress:

@@ -43,17 +43,44 @@ def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dat
 
 
 def approximated(
-    model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Noise", seed: int
+    model: "nn.Module",
+    spec: str,
+    data_spec: str,
+    data: "Dataset",
+    noise: "Noise",
+    seed: int,
+    *,
+    calibrate_on: str | None = None,
+    scored: bool = True,
 ) -> "Approximation":
-    """The changed model; what needs calibration is calibrated on noisy training inputs where the data has them."""
+    """The changed model; what needs calibration is calibrated under noise on the data that is named for it, else on training data.
+
+    A data set without a training split has only what is certified: that is said, unless it does not matter, as for a proxy,
+    about which nothing is claimed.
+    """
     from recert.approximations import Calibration, approximate, needs_calibration
     from recert.data import load_data
+    from recert.models.calibrated import CalibratedOnInputs, calibrated_on, calibration_remark
+    from recert.noise import input_digest
 
     calibration = None
     if needs_calibration(spec):
-        training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
+        training = load_data(calibrate_on or data_spec, split="train", count=CALIBRATION_INPUTS)
+        if training.inputs.shape[1:] != data.inputs.shape[1:]:
+            raise ValueError(
+                f"expected calibration data of shape {data.inputs.shape[1:]}, as the inputs have, got {training.inputs.shape[1:]} in "
+                f"{calibrate_on or data_spec}"
+            )
         calibration = Calibration(training.inputs, noise=noise, seed=seed)
-    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+    elif calibrate_on is not None:
+        raise ValueError(
+            f"expected --calibration with an approximation that needs it, such as int8, got {spec}; leave it out"
+        )
+    made = approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+    if scored and (shared := calibrated_on(made.model, map(input_digest, data.inputs))):
+        say(f"[yellow]warning:[/yellow] {calibration_remark(shared)} Name it with --calibration.")
+        warnings.filterwarnings("ignore", category=CalibratedOnInputs)  # which says the same again when votes are drawn
+    return made
 
 
 def default_store(model: str, noise: str) -> str:

@@ -31,6 +31,7 @@ def recertify(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
+    calibration: o.CalibrationData = None,
     method: Annotated[str, typer.Option(help="auto, series, joint, paired, irs, scratch or scratch-cached.")] = "auto",
     plan: Annotated[
         str | None,
@@ -83,9 +84,13 @@ def recertify(
             say(str(recert.expected_gain(cache, samples=samples, alpha=alpha, method=method)), markup=False)
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
+    if approximation is None and calibration is not None:
+        raise ValueError("expected --approximation with --calibration, got none")
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
-        changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
+        changed = approximated(
+            network, approximation, data.data, dataset, manifest.noise, manifest.seed, calibrate_on=calibration
+        )
         network, name = changed.model, f"{model.model}, {approximation}"
         say(changed.description)
     chosen = method_named(method)

@@ -12,6 +12,7 @@ from recert.certificates import Certificates
 from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
+from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
@@ -97,7 +98,8 @@ def recertify(
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
-        return _with_drawn(task.for_every_input(with_remarks(task, look.recorded(run(task)))), source)
+        calibrated = warn_of_calibration(model, source.digests, stacklevel=2)
+        return _with_drawn(task.for_every_input(with_remarks(task, look.recorded(run(task)), calibrated)), source)
 
 
 def draw_votes(

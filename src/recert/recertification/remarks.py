@@ -9,11 +9,11 @@ from recert.recertification.limits import limited_by_samples
 from recert.recertification.task import Task
 
 
-def with_remarks(task: Task, result: Certificates) -> Certificates:
+def with_remarks(task: Task, result: Certificates, *more: str) -> Certificates:
     """The result, a row for each row of the task, with its remarks."""
-    if task.method.votes_to_choose():  # owes nothing to the cache
-        return result
-    said = (_same_model(task, result), _limited(task, result), _left_out(result))
+    said: tuple[str, ...] = more
+    if not task.method.votes_to_choose():  # else it owes nothing to the cache
+        said = (_same_model(task, result), _limited(task, result), _left_out(result), *more)
     return replace(result, settings=replace(result.settings, remarks=tuple(filter(None, said))))
 
 
