@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 import recert
-from recert.approximations import Calibration, approximate, register_approximation
+from recert.approximations import Calibration, approximate, register_approximation, registry
 from recert.data import load_data
 from recert.models import load_model
 from recert.models.calibrated import CalibratedOnInputs
@@ -25,7 +26,7 @@ REMARK = "measured on 5 of the inputs that are certified"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def measured() -> str:
+def measured() -> Iterator[None]:
     """An approximation that needs calibration: it takes a mean of what it is calibrated on."""
 
     def build(model: nn.Module, argument: str | None, context: Any) -> nn.Module:
@@ -34,7 +35,8 @@ def measured() -> str:
         return model
 
     register_approximation("measured", build, needs_calibration=True)
-    return "measured"
+    yield
+    del registry._registered["measured"]
 
 
 def changed(inputs: np.ndarray) -> nn.Module:
