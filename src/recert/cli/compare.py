@@ -1,11 +1,15 @@
 """recert compare"""
 
+import csv
+import io
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say, show, summary
+from recert.cli.output import Row, check_output, say, show, summary
 
 if TYPE_CHECKING:
     from recert.comparison import Comparison
@@ -42,12 +46,16 @@ def compare(
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the rows here (.csv), or rows and speed-ups (.json).")
+    ] = None,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Sweep budgets: re-certification against certifying from scratch, at equal average certified radius."""
     at = o.parse_radii(radii)
+    check_output(out, (".csv", ".json"))
     import recert
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
@@ -93,6 +101,8 @@ def compare(
                     "seconds": seconds * len(result),
                 }
             )
+    if out is not None:
+        _write(rows, compared, out)
     show(rows, format, title=f"{model.model}, {approximation or 'as it is'}, {store}")
     say(f"{compared.drawn / len(dataset.inputs):,.0f} forward passes per input were made for all rows together")
     if format is o.Format.TABLE:
@@ -101,6 +111,22 @@ def compare(
             format,
             title="Speed-up in forward passes at equal ACR (by area under cost against ACR; by mean of the ratios)",
         )
+
+
+def _write(rows: list[Row], compared: "Comparison", path: Path) -> None:
+    """What was found, with all digits."""
+    from recert.storage import write_whole
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO(newline="")
+    if path.suffix == ".json":
+        json.dump({"rows": rows, "speed-ups": speedup_rows(compared)}, text, indent=1)
+    else:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
+    say(f"wrote {len(rows)} rows to {path}")
 
 
 def speedup_rows(compared: "Comparison") -> list[dict[str, str]]:
