@@ -155,3 +155,46 @@ class TestRemarks:
         predicted = recert.predict(self.votes(self.cached()), None, noise=Gaussian(1.0), samples=100)
         assert "100.0% predicted" in repr(predicted)
         assert "certified" not in repr(predicted)
+
+
+class TestPlansForEveryone:
+    """Plans that leave no input out."""
+
+    @pytest.mark.parametrize("plan", ["acr", "accuracy:0.5"])
+    @pytest.mark.parametrize("samples", [40, 150])
+    def test_no_input_is_left_out(
+        self, cache: recert.Cache, real_votes: dict[str, np.ndarray], plan: str, samples: int
+    ) -> None:
+        changed = source(real_votes["int8"])
+        some = recert.recertify(changed, None, cache, samples=samples, plan=plan)
+        everyone = recert.recertify(changed, None, cache, samples=samples, plan=f"{plan},all")
+        assert (some.outcome == Outcome.LEFT_OUT_BY_PLAN).any()
+        assert not (everyone.outcome == Outcome.LEFT_OUT_BY_PLAN).any()
+        assert "left out" not in "".join(everyone.remarks)
+        tried = everyone.outcome != Outcome.NOT_CERTIFIED_BEFORE
+        least = min(samples // 2, some.forward_passes[some.forward_passes > 0].min())
+        assert everyone.forward_passes[tried].min() >= least
+        assert not everyone.forward_passes[~tried].any()
+        assert everyone.mean_forward_passes == pytest.approx(samples, rel=0.03)
+        assert everyone.certified.sum() > some.certified.sum()
+
+    def test_with_few_passes_each_has_as_many_as_can_certify(
+        self, cache: recert.Cache, real_votes: dict[str, np.ndarray]
+    ) -> None:
+        """Of 12 passes in the mean half would be 6: with fewer than 10 nothing is certified at alpha = .002, two-sided."""
+        result = recert.recertify(source(real_votes["fp32"]), None, cache, samples=12, plan="acr,all")
+        assert result.forward_passes[result.outcome != Outcome.NOT_CERTIFIED_BEFORE].min() == 10
+
+    def test_it_is_another_look(self, real_votes: dict[str, np.ndarray]) -> None:
+        # Of some inputs, so that no other test has looked at the same votes.
+        original, changed = source(real_votes["fp32"][:30]), source(real_votes["int8"][:30])
+        cache = recert.certify(original, None, noise=Gaussian(0.5), samples=8_500, selection_samples=500)
+        for plan in ("acr", "acr,all"):
+            result = recert.recertify(changed, None, cache, samples=60, plan=plan)
+        assert result.settings.together is not None
+        assert result.settings.together.looks == 2
+
+    @pytest.mark.parametrize("plan", ["uniform,all", "acr,everyone", "acr,all,all", ",all"])
+    def test_what_is_no_plan(self, cache: recert.Cache, real_votes: dict[str, np.ndarray], plan: str) -> None:
+        with pytest.raises(ValueError, match="expected"):
+            recert.recertify(source(real_votes["int8"]), None, cache, samples=60, plan=plan)

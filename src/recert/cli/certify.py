@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import Row, check_log, check_output, say, show, summary, write
-from recert.cli.requirements import check_forms, check_labels, met
+from recert.cli.requirements import check_forms, check_labels, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
 
@@ -225,7 +225,7 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, data.labels)
-        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
+        say(f"{'met' if holds else '[red]not met[/red]'}: {said_of(requirement, value, certificates)}")
         failed |= not holds
     if failed:
         raise typer.Exit(3)

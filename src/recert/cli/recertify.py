@@ -36,7 +36,7 @@ def recertify(
     plan: Annotated[
         str | None,
         typer.Option(
-            help="acr, accuracy:R or uniform: where the budget goes; acr if not given, uniform for irs and the baselines."
+            help="acr, accuracy:R or uniform: where the budget goes; with ,all behind it (acr,all) no input is left out. acr if not given, uniform for irs and the baselines."
         ),
     ] = None,
     alpha: Annotated[

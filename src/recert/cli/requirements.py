@@ -40,6 +40,19 @@ def check_labels(requirements: list[str] | None, labels: "NDArray[np.int64] | No
             raise ValueError(f"expected labels to check {requirement!r}, got data without labels")
 
 
+def said_of(requirement: str, value: float, result: "Certificates") -> str:
+    """A condition and the value it is about; of abstentions also how many are the budget's doing."""
+    from recert.certificates import Outcome
+
+    left_out = float((result.outcome == Outcome.LEFT_OUT_BY_PLAN).mean()) if len(result) else 0.0
+    more = (
+        f", of which {left_out:.4f} left out by the plan"
+        if left_out and requirement.strip().startswith("abstained")
+        else ""
+    )
+    return f"{requirement} (it is {value:.4f}{more})"
+
+
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:
     """Whether a condition holds, and the value it is about."""
     check_forms([requirement])

@@ -14,6 +14,7 @@ from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
 from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
+from recert.recertification.everyone import without_all
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
@@ -62,7 +63,8 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
+    "uniform" gives every input `samples`. "acr,all" and "accuracy:R,all" leave no input out: those
+    that the plan has nothing for are given half of `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
     replays than half as many as the cache has votes; auto draws fresh votes beyond that, and warns where replays
     save hardly any passes. The default is "acr" for auto, series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
@@ -165,6 +167,7 @@ class _Asked:
     method: Strategy
     certificate: str
     objective: Objective | None
+    everyone: bool
 
     @classmethod
     def of(
@@ -184,7 +187,8 @@ class _Asked:
                 f"expected certificate={named.certificates[0]!r} with method={named.name!r}, which offers no other, got {certificate!r}"
             )
         check_settings(samples, max(1, named.votes_to_choose()), alpha, certificate)
-        return cls(samples, alpha, named, certificate, parse_plan(plan or named.usual_plan))
+        shared, everyone = without_all(plan or named.usual_plan)
+        return cls(samples, alpha, named, certificate, parse_plan(shared), everyone)
 
     def task(self, source: VoteSource, cache: Cache, **more: Any) -> Task:
         return Task.of(source, cache.about(source.digests), **vars(self), **more)

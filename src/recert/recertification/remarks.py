@@ -45,6 +45,6 @@ def _left_out(result: Certificates) -> str:
     if not left_out:
         return ""
     return (
-        f"{left_out} of {len(result)} inputs were left out by the plan: that is the budget's doing, not the model's. More samples, or "
-        "plan='uniform', give them votes."
+        f"{left_out} of {len(result)} inputs were left out by the plan: that is the budget's doing, not the model's. More samples give "
+        "them votes, and so does a plan that leaves none out, acr,all."
     )
