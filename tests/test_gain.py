@@ -73,6 +73,17 @@ def test_inputs_on_which_samples_are_the_limit() -> None:
     assert sure < 2 < 2 * sure < unsure
 
 
+def test_the_runner_up_is_expected_to_be_bounded_as_well() -> None:
+    """A class with 45% of the votes before rivals of 11% has no one-sided certificate, and a two-sided one."""
+    rng = np.random.default_rng(0)
+    votes = rng.choice(6, (10, 4_500), p=[0.45, 0.11, 0.11, 0.11, 0.11, 0.11])
+    made = StoredVotes(votes[:, 500:], selection=votes[:, :500], fresh=votes[:, 500:], classes=6)
+    cache = recert.certify(made, None, noise=Gaussian(1.0), samples=4_000, selection_samples=500)
+    row = recert.expected_gain(cache, samples=1_000, flips=0.0).rows[0]
+    assert row.radius == pytest.approx(recert.recertify(made, None, cache, samples=1_000).radius.mean(), rel=0.15)
+    assert row.radius > 0.2
+
+
 def test_inputs_that_were_not_certified_get_nothing() -> None:
     cache = unanimous(4, lambda i: 1_000)
     found = recert.expected_gain(cache, samples=50)

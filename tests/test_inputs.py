@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, TensorDataset
 
 import recert
 from recert.approximations import Calibration
@@ -123,6 +123,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a generator": (lambda: (x for x in X), r"got a generator.*numpy\.stack\(list\(generator\)\)"),
     "an iterator": (lambda: map(np.asarray, X), "got a generator"),
     "a loader that shuffles": (lambda: DataLoader(Images(), shuffle=True), "got one that shuffles.*shuffle=False"),
+    "a loader of single items that shuffles": (
+        lambda: DataLoader(Images(), batch_size=None, shuffle=True),
+        "got one that shuffles",
+    ),
+    "a loader of shuffled batches": (
+        lambda: DataLoader(Images(), batch_sampler=BatchSampler(RandomSampler(Images()), 2, False)),
+        "got one that shuffles",
+    ),
     "random augmentation": (lambda: Flipped(), "another item 0 at the second reading"),
     "random augmentation in a loader": (lambda: DataLoader(Flipped()), "another item 0 at the second reading"),
     "items with names": (lambda: Named(), r"got dict; name the field.*each\['pixel_values'\]"),

@@ -109,7 +109,7 @@ def _resized(image: Any, size: int) -> Any:
     width, height = image.size
     side = min(width, height)
     left, top = (width - side) // 2, (height - side) // 2
-    # Cut out first: what is cut off must not shine into the pixels at the edge.
+    # Cut out first: what is cut off must not count in the pixels at the edge.
     return image.crop((left, top, left + side, top + side)).resize((size, size), pillow.Resampling.BILINEAR)
 
 

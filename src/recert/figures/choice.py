@@ -77,8 +77,8 @@ def _add_names(figure: "Figure", axes: "Axes", chosen: Chosen) -> None:
     for entry in chosen.entries:
         names.setdefault((entry.cost, entry.value), []).append(shortened(entry.name))
     taken = _drawn(axes, chosen)
-    # Names with fewer neighbours have more places to choose from: those in a crowd are placed first.
-    for point, same in sorted(names.items(), key=lambda item: -_crowd(axes, item[0], names)):
+    # A name with few points near it has more places to choose from: those with many are placed first.
+    for point, same in sorted(names.items(), key=lambda item: -_neighbours(axes, item[0], names)):
         taken.append(_add_name(axes, point, ", ".join(same), taken))
 
 
@@ -112,7 +112,7 @@ def _box(axes: "Axes", point: tuple[float, float], place: tuple[int, int], size:
     return Bbox.from_bounds(left, y - size.height / 2, size.width, size.height).padded(axes.figure.dpi / 72)
 
 
-def _crowd(axes: "Axes", point: tuple[float, float], others: "Iterable[tuple[float, float]]") -> int:
+def _neighbours(axes: "Axes", point: tuple[float, float], others: "Iterable[tuple[float, float]]") -> int:
     """How many points are near, in pixels of the figure."""
     here = axes.transData.transform(point)
     return sum(np.hypot(*(axes.transData.transform(other) - here)) < axes.figure.dpi / 2 for other in others)
