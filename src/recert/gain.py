@@ -95,8 +95,9 @@ def expected_gain(
 
     `samples` are mean forward passes per input, one number or several; 1%, 2%, 5% and 10% of the cached votes unless given. `alpha`
     is twice the cache's unless given. `flips` says how much the model changed: votes lost per cached vote of the class and
-    per share of votes against it; 0 for the model itself, about 0.05 for int8 quantisation. Selection votes predict; nothing is
-    drawn, nothing is claimed, and no look at the cache is recorded.
+    per share of votes against it; 0 for the model itself, about 0.05 for int8 quantisation. Selection votes predict
+    radii and gains, so a budget may be chosen by them; `limited` is counted in the estimation votes, and is there to explain. Nothing is drawn,
+    nothing is claimed, and no look at the cache is recorded.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     m, named = cache.manifest, method_named(method)
