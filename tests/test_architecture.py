@@ -45,15 +45,15 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
+    "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "parquet_pages", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},
     "keeping": {"cache", "caching", "errors", "sampling"},
-    "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
+    "engines": {"registration", "units", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
     "sequential": {"bounds", "certificates", "errors", "noise", "sampling", "votes"},
@@ -65,7 +65,8 @@ ALLOWED = {
         "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "sequential", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
-    "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "recertification", "sampling"},
+    "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "models", "recertification", "sampling"},
+    "gain": {"cache", "noise", "planning", "recertification", "votes"},
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "recertification", "sampling",
     },

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -157,10 +158,70 @@ def test_compare_shows_speedups_over_both_baselines(store: Path) -> None:
         "5%,10%",
         "--baseline-budgets",
         "5%,50%",
+        "--out",
+        str(store.parent / "new" / "compared.json"),
+        "--format",
+        "json",
     )
     assert run.returncode == 0, run.stderr
-    assert "by area" in run.stdout
-    assert "scratch-cached" in run.stdout
+    written = json.loads((store.parent / "new" / "compared.json").read_text())
+    assert written["rows"] == json.loads(run.stdout)
+    assert {row["method"] for row in written["rows"]} == {"auto", "series", "irs", "scratch", "scratch-cached"}
+    assert "over scratch-cached, by area" in written["speed-ups"][0]
+    again = recert(
+        "compare", *SMALL, "--store", str(store), "-a", "prune:0.1", "--budgets", "10%", "--baseline-budgets", "50%", "--methods", "auto",
+        "-o", str(store.parent / "c.csv"),
+    )  # fmt: skip
+    assert "by area" in again.stdout
+    assert "scratch-cached" in again.stdout
+    with (store.parent / "c.csv").open() as file:
+        assert [row["samples"] for row in csv.DictReader(file)] == ["40", "200", "200"]
+    refused = recert("compare", *SMALL, "--store", str(store), "-o", "c.tsv")
+    assert refused.returncode == 1
+    assert "expected an output file ending in .csv or .json" in refused.stderr
+
+
+def test_models_says_how_to_name_ones_own() -> None:
+    table, data = recert("models").stdout, json.loads(recert("models", "--format", "json").stdout)
+    for form in ("PACKAGE.MODULE:FACTORY[@FILE]", "FILE.onnx", "torchvision:NAME[@FILE]"):
+        assert form in table
+    assert [entry["model"] for entry in data] == ["digits", "cifar-resnet20", "cifar-resnet110"]
+
+
+def test_what_to_expect_is_said_before_a_vote_is_drawn(store: Path) -> None:
+    before = sorted(store.rglob("*"))
+    run = recert("recertify", *SMALL, "--store", str(store), "-a", "bf16", "--samples", "40", "--dry-run")
+    assert "passes per input   mean radius   anew" in run.stderr
+    assert "nothing is claimed" in run.stderr
+    assert "passes per input" not in recert(
+        "recertify", *SMALL, "--store", str(store), "--method", "irs", "--dry-run"
+    ).stderr  # fmt: skip
+    (facts,) = json.loads(recert("cache", "show", str(store), "--format", "json").stdout)
+    (expected,) = [value for name, value in facts.items() if "expected" in name]
+    assert [row["passes per input"] for row in expected] == [4, 8, 20, 40]
+    assert sorted(store.rglob("*")) == before
+
+
+def test_abstentions_that_are_the_budgets_doing_are_named(store: Path) -> None:
+    call = ["recertify", *SMALL, "--store", str(store), "-a", "bf16", "--samples", "12", "--require", "abstained<=0.1"]
+    run = recert(*call, "--no-keep-votes")
+    assert run.returncode == 3
+    share = re.search(
+        r"not met: abstained<=0.1 \(it is ([0-9.]+), of which ([0-9.]+) left out by the plan\)", run.stderr
+    )
+    assert share is not None, run.stderr
+    assert 0 < float(share[2]) <= float(share[1])
+    assert (
+        f"{round(6 * float(share[2]))} of 6 inputs were left out by the plan: that is the budget's doing" in run.stderr
+    )
+    assert "left out by the plan" not in recert(*call, "--plan", "acr,all", "--no-keep-votes").stderr
+
+
+def test_predictions_are_not_called_certificates() -> None:
+    run = recert("predict", *SMALL, "--samples", "50")
+    assert run.returncode == 0
+    assert "certified" not in run.stdout + run.stderr
+    assert "abstained" in run.stdout
 
 
 def test_requirements_decide_the_exit_code(store: Path) -> None:

@@ -13,6 +13,7 @@ SAYS = {
     "remote_api.py": "version 2: average certified radius",
     "fine_tuned.py": "fine-tuned: ACR",
     "choose_compressed.py": "winner: ",
+    "check_with_an_attack.py": "0.99 x the radius: the prediction changed on 0 of",
 }
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from recert.auditing.audit import audit as audit
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
+    from recert.certificates import Certificate as Certificate
     from recert.certificates import Certificates as Certificates
     from recert.certificates import Outcome as Outcome
     from recert.certification import certify as certify
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from recert.engines.execution import Execution as Execution
     from recert.engines.registry import register_engine as register_engine
     from recert.errors import RecertError as RecertError
+    from recert.gain import ExpectedGain as ExpectedGain
+    from recert.gain import expected_gain as expected_gain
     from recert.models.inference import prepare as prepare
     from recert.models.normalization import Normalize as Normalize
     from recert.models.numerics import Numerics as Numerics
@@ -60,13 +63,14 @@ _MODULES = {
     "recert.auditing.audit": ("audit",),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
-    "recert.certificates": ("Certificates", "Outcome"),
+    "recert.certificates": ("Certificate", "Certificates", "Outcome"),
     "recert.certification": ("certify", "predict"),
     "recert.choosing.select": ("select",),
     "recert.comparison": ("compare",),
     "recert.engines.execution": ("Execution",),
     "recert.engines.registry": ("register_engine",),
     "recert.errors": ("RecertError",),
+    "recert.gain": ("ExpectedGain", "expected_gain"),
     "recert.models.inference": ("prepare",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),

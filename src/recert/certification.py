@@ -8,7 +8,6 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from recert import bounds, sequential
 from recert.cache import Cache, Manifest
@@ -21,11 +20,10 @@ from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.planning import Selection, parse_plan, votes_to_bound
 from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect, most_samples
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
 from recert.votes import SelectionCounts
-
-Inputs = NDArray[np.float32] | torch.Tensor | None
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
@@ -84,6 +82,9 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
 ) -> Cache | Certificates:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
+    Inputs are an array or tensor (float32, the first dimension counts them), a list of arrays, or a `DataLoader` or `Dataset` of
+    torch, which is read whole, in its order; labels in it are left out.
+
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
     within the radius. `selection_samples` votes choose the class (100 unless given; up to
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
@@ -109,6 +110,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
 
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
     """
+    inputs = gathered(inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     bounds.check_alpha(alpha)
@@ -285,7 +287,7 @@ def predict(
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with open_votes(
         model,
-        inputs,
+        gathered(inputs),
         noise=noise,
         seed=seed,
         classes=classes,

@@ -16,10 +16,12 @@ from recert.certification import check_settings
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
+from recert.models.calibrated import warn_of_calibration
 from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling.gathering import gathered
 from recert.sampling.network import Model
 
 BASELINES = ("scratch", "scratch-cached")
@@ -108,10 +110,17 @@ def compare(
     keeping = Keeping(cache, keep)
     with (
         open_votes(
-            model, inputs, noise=m.noise, seed=m.seed, classes=m.classes, execution=chosen, batches=cache.batches
+            model,
+            gathered(inputs),
+            noise=m.noise,
+            seed=m.seed,
+            classes=m.classes,
+            execution=chosen,
+            batches=cache.batches,
         ) as votes,
         keeping.caching(votes) as source,
     ):
+        warn_of_calibration(model, votes.digests, stacklevel=2)
         sweep = _Sweep(source, cache, labels, alpha, chosen.progress)
         ours = {name: sweep.curve(ours_by_name[name], kind, budgets) for name, kind in kinds.items()}
         theirs = {

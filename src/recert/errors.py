@@ -58,6 +58,10 @@ class UntrustedCache(RecertError):
     """A cache is not what the owner of the given public key signed: get the signed one, or have it signed."""
 
 
+class NotAResult(RecertError):
+    """The file does not hold certificates: give what `-o FILE.parquet` or `to_parquet` wrote, or a cache."""
+
+
 class StoreBusy(RecertError):
     """Another process is writing to this store: wait for it, or use another store."""
 

@@ -53,7 +53,7 @@ def test_images_of_two_sizes(tmp_path):
     save(tmp_path / "a" / "1.png", colour(9))
     save(tmp_path / "b" / "2.png", colour(9, (7, 6)))
     with pytest.raises(
-        UnusableData, match=r"expected images of one size, got 6x4 in .*1\.png and 6x7 in .*2\.png; resize"
+        UnusableData, match=r"expected images of one size, got 6x4 in .*1\.png and 6x7 in .*2\.png; folder:DIR\?size=N"
     ):
         load_data(f"folder:{tmp_path}")
 
@@ -90,3 +90,38 @@ def test_deep_images_are_refused(tmp_path):
     save(tmp_path / "a" / "1.png", np.full((4, 4), 30_000, np.uint16))
     with pytest.raises(UnusableData, match="expected an image of 8 bits a channel, got mode I;16"):
         load_data(f"folder:{tmp_path}")
+
+
+def test_images_are_resized_to_the_square_in_the_middle(tmp_path):
+    """Each pixel is a mean of those that it stands for; what is left of the middle square and right of it is cut off."""
+    wide = np.zeros((4, 8, 3), np.uint8)
+    wide[:, :2], wide[:, 6:] = 255, 255  # cut off
+    wide[:, 2:4], wide[:, 4:6] = 40, 80
+    save(tmp_path / "a" / "1.png", wide)
+    save(tmp_path / "a" / "2.png", colour(100, (9, 6)))
+    data = load_data(f"folder:{tmp_path}?size=2")
+    assert data.inputs.shape == (2, 3, 2, 2)
+    # Of four pixels the middle of the first half is at 1: bilinear weights of those at 0.5, 1.5 and 2.5 are 0.75, 0.75 and 0.25.
+    left, right = (1.5 * 40 + 0.25 * 80) / 1.75, (1.5 * 80 + 0.25 * 40) / 1.75
+    np.testing.assert_allclose(data.inputs[0, 0] * 255, [[left, right]] * 2, atol=0.51)
+    np.testing.assert_allclose(data.inputs[1, :, 0, 0] * 255, [100, 101, 102], atol=0.01)
+
+
+def test_grey_and_palette_images_are_resized(tmp_path):
+    save(tmp_path / "a" / "1.png", np.full((5, 9), 51, np.uint8))
+    assert load_data(f"folder:{tmp_path}?size=3").inputs.shape == (1, 1, 3, 3)
+    picture = Image.fromarray(colour(200, (6, 6))).convert("P")
+    (tmp_path / "p" / "b").mkdir(parents=True)
+    picture.save(tmp_path / "p" / "b" / "1.png")
+    assert load_data(f"folder:{tmp_path / 'p'}?size=3").inputs.shape == (1, 3, 3, 3)
+
+
+@pytest.mark.parametrize("option", ["size=0", "size=", "size=-3", "size=3x3", "sizes=3", ""])
+def test_what_is_no_size(tmp_path, option):
+    with pytest.raises(ValueError, match=r"expected folder:DIR or folder:DIR\?size=N"):
+        load_data(f"folder:{tmp_path}?{option}")
+
+
+def test_a_folder_may_have_a_question_mark(tmp_path):
+    save(tmp_path / "why?size=3" / "a" / "1.png", colour(9))
+    assert load_data(f"folder:{tmp_path / 'why?size=3'}").inputs.shape == (1, 3, 4, 6)

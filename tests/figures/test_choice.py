@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
+from recert.choosing import Status
 from recert.figures.choice import choice_figure, draw_choice
-from tests.choosing.test_result import CHOSEN
+from tests.choosing.test_result import CHOSEN, entry
 
 
 def test_every_candidate_stands_at_its_cost_and_value_under_its_name() -> None:
@@ -33,3 +35,26 @@ def test_every_candidate_stands_at_its_cost_and_value_under_its_name() -> None:
 def test_the_picture_is_written_in_the_form_of_its_name(tmp_path: Path, form: str, start: bytes) -> None:
     draw_choice(CHOSEN, tmp_path / "new" / f"choice.{form}")
     assert (tmp_path / "new" / f"choice.{form}").read_bytes().startswith(start)
+
+
+def test_names_cover_no_other_names_and_no_marks() -> None:
+    """Ten candidates whose costs and values are close together, as approximations of one network are."""
+    names = ("int8", "bf16", "fp16-weights", "prune:0.1", "prune:0.2", "prune:0.3", "prune:0.3+int8", "prune-layer:0.2", "original", "mynets:cnn@fine.safetensors")  # fmt: skip
+    costs = (38, 76, 76, 152, 148, 140, 36, 139, 152, 150)
+    values = 0.80 - 0.01 * np.random.default_rng(0).random(10)
+    entries = tuple(
+        entry(name, cost, value, None if i % 2 else value, status=Status.DROPPED if i % 2 else Status.NOT_CERTIFIED)
+        for i, (name, cost, value) in enumerate(zip(names, costs, values, strict=True))
+    )
+    figure = choice_figure(replace(CHOSEN, entries=entries, base=0.80, tolerance=0.01))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    # Of the text alone: that of an annotation has the line to its mark in it.
+    boxes = {text.get_text(): Text.get_window_extent(text) for text in axes.texts}
+    assert set(boxes) == set(names)
+    marks = axes.transData.transform(list(zip(costs, values, strict=True)))
+    for name, box in boxes.items():
+        assert not [other for other in names if other != name and box.overlaps(boxes[other])], name
+        assert not [mark for mark in marks if box.contains(*mark)], name
+        assert axes.bbox.contains(box.x0, box.y0)
+        assert axes.bbox.contains(box.x1, box.y1)

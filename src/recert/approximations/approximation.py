@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from recert.approximations.calibration import Calibration
 from recert.approximations.checks import check_changed, check_rows_independent
 from recert.approximations.context import Context
-from recert.approximations.registry import Parsed, parse, steps
+from recert.approximations.registry import Parsed, needs_calibration, parse, steps
 from recert.errors import UnusableModel
+from recert.models.calibrated import note_calibration
 from recert.sampling.inputs import checked_inputs
 
 EXAMPLE_ROWS = 8
@@ -38,6 +39,14 @@ def approximate(
 
     `int8` and `int8-twin` need `calibration`; `needs_calibration(spec)` says it of any spec.
     """
+    made = _made(model, spec, calibration, example_input)
+    if calibration is not None and needs_calibration(spec):
+        note_calibration(made.model, calibration.digests)
+    return made
+
+
+def _made(model: nn.Module, spec: str, calibration: Calibration | None, example_input: Any) -> Approximation:
+    """All steps, one after the other."""
     *before, last = [parse(step) for step in steps(spec)]
     if not isinstance(model, nn.Module):
         raise ValueError(
@@ -46,9 +55,7 @@ def approximate(
     example = _example(example_input, calibration)
     if not before:
         return _one_step(model, last, calibration, example)
-    earlier = approximate(
-        model, "+".join(step.spec for step in before), calibration=calibration, example_input=example_input
-    )
+    earlier = _made(model, "+".join(step.spec for step in before), calibration, example_input)
     made = _one_step(earlier.model, last, calibration, example)
     facts = {**earlier.facts, **made.facts}
     return Approximation(made.model, spec, f"{earlier.description}; then {made.description}", facts)

@@ -16,6 +16,7 @@ from recert.cache import Cache
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteSource, Work, collect
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
@@ -27,7 +28,7 @@ Ints = NDArray[np.int64]
 
 def audit(
     model: Model | VoteSource,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     *,
     samples: int | None = None,
@@ -56,7 +57,7 @@ def audit(
     _check(alpha, tolerate, detect, samples)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with open_votes(
-        model, inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
+        model, gathered(inputs), noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
         return _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)

@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from recert import metrics
+from recert.certificates.certificate import Certificate
 from recert.certificates.claims import Claims
 from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings
@@ -27,11 +28,18 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Counts = Annotated[Ints, "0 where a method does not use it"]
+SETTINGS = b"recert"
+"""Where a table has the settings, among its schema's metadata."""
+LABEL = "label"
+"""The column of labels, where they were joined."""
 
 
 @dataclass(frozen=True, repr=False)
 class Certificates:
-    """One row per input. Counts that a method does not use are 0."""
+    """One row per input. Counts that a method does not use are 0.
+
+    `certificates[i]` is a `Certificate`, and so is what iteration gives; a slice, a mask or a list of rows gives `Certificates`.
+    """
 
     input: NDArray[Any]
     index: Ints
@@ -54,6 +62,8 @@ class Certificates:
     nobody: Counts
     """Invalid votes (votes for nobody) among these: samples whose logits were not finite."""
     settings: Settings = field(repr=False)
+    labels: Ints | None = field(default=None, repr=False)
+    """The true classes, where `with_labels` joined them. They are for tables and scores; no claim depends on them."""
 
     @classmethod
     def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, noise: Noise, **columns: Any) -> Self:
@@ -77,11 +87,43 @@ class Certificates:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        share = f"{self.certified.mean():.1%} certified" if len(self) else "none"
-        return f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
+        word = "predicted" if self.settings.method == "predict" else "certified"
+        share = f"{1 - self.abstention_rate:.1%} {word}" if len(self) else "none"
+        line = f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
+        return "\n".join((line, *self.remarks))
 
     def __len__(self) -> int:
         return len(self.index)
+
+    @overload
+    def __getitem__(self, rows: int | np.integer[Any]) -> Certificate: ...
+
+    @overload
+    def __getitem__(self, rows: slice | ArrayLike) -> Self: ...
+
+    def __getitem__(self, rows: Any) -> Any:
+        """One certificate, or those of a slice, a mask or a list of rows, numbered anew as by `take`."""
+        places = np.arange(len(self))[rows]  # a place that is not there, or a mask of another length, raises IndexError
+        return self.take(places) if places.ndim else self._one(int(places))
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return map(self._one, range(len(self)))
+
+    def _one(self, row: int) -> Certificate:
+        names = [f.name for f in fields(Certificate) if f.name not in ("outcome", "explanation", LABEL)]
+        outcome = Outcome(self.outcome[row])
+        return Certificate(
+            **{name: _plain(getattr(self, name)[row]) for name in names},
+            outcome=outcome, explanation=_explain(outcome, int(self.nobody[row])),
+            label=None if self.labels is None else int(self.labels[row]),
+        )  # fmt: skip
+
+    def with_labels(self, labels: ArrayLike) -> Self:
+        """The same with the true classes joined, one for each row: files and tables then have a column `label`."""
+        y = np.asarray(labels)
+        if y.shape != self.index.shape or y.dtype.kind not in "iu":
+            raise ValueError(f"expected {len(self)} labels, whole numbers, got {y.dtype} of shape {y.shape}")
+        return replace(self, labels=y.astype(np.int64))
 
     @property
     def certified(self) -> NDArray[np.bool_]:
@@ -99,6 +141,11 @@ class Certificates:
     def guarantee(self) -> str:
         """What holds, with which probability, in a sentence; and what must be added to it."""
         return self.settings.guarantee
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else there is to know of a whole re-certification, in sentences: where samples were the limit, what the plan left out."""
+        return self.settings.remarks
 
     @property
     def mean_forward_passes(self) -> float:
@@ -125,39 +172,55 @@ class Certificates:
     def take(self, rows: ArrayLike) -> Self:
         """The given rows, in that order, numbered anew. What a row cost is charged once, however often it is taken."""
         chosen = np.asarray(rows, dtype=np.int64)
-        columns = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "settings"}
+        columns = {name: getattr(self, name)[chosen] for name in COLUMNS}
         # All rows are repeats but the first of each, which `unique` names.
         repeated = np.ones(len(chosen), dtype=bool)
         repeated[np.unique(chosen, return_index=True)[1]] = False
         columns["index"] = np.arange(len(chosen))
         columns["forward_passes"] = np.where(repeated, 0, columns["forward_passes"])
         columns["seconds"] = np.where(repeated, 0.0, columns["seconds"])
-        return replace(self, **columns)
+        return replace(self, **columns, labels=None if self.labels is None else self.labels[chosen])
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table; its schema metadata holds the settings."""
-        columns = {name: getattr(self, name) for name in _columns()}
+        columns = self._shown()
         # By way of Python values: columns of texts are object arrays, whose type arrow then finds by itself.
         table = pa.table({name: pa.array(column.tolist()) for name, column in columns.items()})
-        return table.replace_schema_metadata({"recert": json.dumps(self.settings.to_dict())})
+        return table.replace_schema_metadata({SETTINGS: json.dumps(self.settings.to_dict())})
+
+    def _shown(self) -> dict[str, NDArray[Any]]:
+        """The columns of a table, with the explanation beside the outcome. Votes for nobody are in the explanation."""
+        names = [name for name in COLUMNS if name != "nobody"]
+        names.insert(names.index("outcome") + 1, "explanation")
+        return {name: getattr(self, name) for name in names} | ({} if self.labels is None else {LABEL: self.labels})
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas data frame; `frame.attrs["recert"]` holds the settings."""
         pandas = import_extra("pandas", extra="pandas", purpose="to_pandas")
-        frame: pd.DataFrame = pandas.DataFrame({name: getattr(self, name) for name in _columns()})
+        frame: pd.DataFrame = pandas.DataFrame(self._shown())
         frame.attrs["recert"] = self.settings.to_dict()
         return frame
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write a Parquet file with the settings in its metadata; `recert report` reads what `-o FILE.parquet` wrote."""
+        """Write a Parquet file with the settings in its metadata, for `from_parquet` and for `recert report`."""
         whole = pa.BufferOutputStream()
-        pq.write_table(self.to_arrow(), whole)
+        pq.write_table(whole_table(self), whole)
         write_whole(path, whole.getvalue().to_pybytes())
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a CSV file; settings are not in it."""
+    @classmethod
+    def from_parquet(cls, path: str | os.PathLike[str]) -> "Certificates":
+        """Read back what `to_parquet` or `-o FILE.parquet` wrote, with all settings and with labels where the file has them.
+
+        A file that is damaged, or is something else, is refused with `recert.errors.NotAResult`.
+        """
+        from recert.certificates.reading import read_certificates  # which needs this class
+
+        return read_certificates(path)
+
+    def to_csv(self, path: str | os.PathLike[str], labels: ArrayLike | None = None) -> None:
+        """Write a CSV file, with a column `label` if labels are given or were joined; settings are not in it."""
         whole = pa.BufferOutputStream()
-        pyarrow.csv.write_csv(self.to_arrow(), whole)
+        pyarrow.csv.write_csv((self if labels is None else self.with_labels(labels)).to_arrow(), whole)
         write_whole(path, whole.getvalue().to_pybytes())
 
     def to_tsv(self, path: str | os.PathLike[str], labels: ArrayLike, *, idx: ArrayLike | None = None) -> None:
@@ -175,11 +238,18 @@ class Certificates:
         write_whole(path, "".join(lines).encode())
 
 
-def _columns() -> list[str]:
-    """Columns of a table: the fields, with the explanation beside the outcome. Votes for nobody are in the explanation."""
-    names = [f.name for f in fields(Certificates) if f.name not in ("settings", "nobody")]
-    names.insert(names.index("outcome") + 1, "explanation")
-    return names
+COLUMNS = tuple(f.name for f in fields(Certificates) if f.name not in ("settings", "labels"))
+"""Fields with a value for each input. Labels, which may be missing, are not among them."""
+
+
+def whole_table(certificates: Certificates) -> pa.Table:
+    """All that is needed to read certificates back: their table with the votes for nobody as a column."""
+    return certificates.to_arrow().append_column("nobody", pa.array(certificates.nobody.tolist(), pa.int64()))
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python in place of one of numpy."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _explain(outcome: Outcome, nobody: int) -> str:

@@ -58,6 +58,9 @@ class Settings:
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
+    remarks: tuple[str, ...] = ()
+    """What else there is to know of a re-certification: where samples were the limit, say. The guarantee does not depend on it."""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as results carry them: numerics in their text form."""
         cached = None if self.cache_numerics is None else self.cache_numerics.to_text()

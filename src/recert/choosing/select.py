@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from recert.choosing.result import Chosen
 from recert.choosing.search import Search, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
+from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
 from recert.recertification.task import usual_alpha
 from recert.sampling import ProgressCallback, StoredVotes
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
 FINAL_PASSES = 20
@@ -34,7 +37,7 @@ MOST_CANDIDATES = 500
 
 def select(
     candidates: Mapping[str, Model | StoredVotes],
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     labels: ArrayLike,
     *,
@@ -71,12 +74,14 @@ def select(
     objective = _objective(metric)
     alpha = usual_alpha(manifest) if alpha is None else float(alpha)
     _check(candidates, alpha, metric, tolerance)
+    inputs = gathered(inputs)
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:
         sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
+        calibrated = {name: warn_of_calibration(model, digests, stacklevel=2) for name, model in candidates.items()}
         claims = family_members(family, digests)
         bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
         search = Search(
@@ -86,6 +91,10 @@ def select(
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
         entries, winner = search.run(sources, costs.values)
+    if winner is not None and calibrated[winner[0]]:
+        settings = winner[1].settings
+        settings = replace(settings, remarks=(*settings.remarks, calibrated[winner[0]]))
+        winner = winner[0], replace(winner[1], settings=settings)
     return Chosen(
         winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
         metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,

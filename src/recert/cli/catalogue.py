@@ -1,6 +1,7 @@
 """recert models, recert approximations"""
 
 import typer
+from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import show
@@ -14,6 +15,7 @@ def add_to(app: typer.Typer) -> None:
 def models(format: o.OutputFormat = o.Format.TABLE) -> None:
     """Which models are known by name, and how to name your own."""
     from recert.models.registry import available_models
+    from recert.models.specs import SPEC_FORMS
 
     show(
         [
@@ -26,6 +28,9 @@ def models(format: o.OutputFormat = o.Format.TABLE) -> None:
         ],
         format,
     )
+    if format is o.Format.TABLE:
+        forms = [{"form": escape(form), "what it names": text} for form, text in SPEC_FORMS]
+        show(forms, format, title="What --model takes: these names, and models of your own")
 
 
 def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import Row, check_log, check_output, say, show, summary, write
-from recert.cli.requirements import check_forms, check_labels, enough, met
+from recert.cli.requirements import check_forms, check_labels, enough, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
 
@@ -71,6 +71,7 @@ def certify(
     proxy_transfer: Annotated[
         int | None, typer.Option(help="Votes of the model itself, per input; a tenth of --samples if not given.")
     ] = None,
+    calibration: o.CalibrationData = None,
     shard: o.Shard = None,
     radii: o.Radii = "0.25,0.5,1.0",
     allow_numerics: Annotated[
@@ -91,6 +92,8 @@ def certify(
         )
     if proxy is None and proxy_transfer is not None:
         raise ValueError("expected --proxy with --proxy-transfer, got none")
+    if proxy is None and calibration is not None:
+        raise ValueError("expected --proxy with --calibration, got none")
     if proxy is not None and run.engine != "local":
         raise ValueError(
             f"expected --engine local with --proxy, got {run.engine}; certify the proxy there, then run recert recertify"
@@ -145,7 +148,7 @@ def certify(
                 certificates = cache.certificates
             else:
                 by_proxy = recert.certify_by_proxy(
-                    network, dataset.inputs, proxy=_proxy(network, proxy, run.runtime, data.data, dataset, smoothing, seed),
+                    network, dataset.inputs, proxy=_proxy(network, proxy, run.runtime, data.data, dataset, smoothing, seed, calibration),
                     transfer=proxy_transfer, execution=execution, **settings,
                 )  # fmt: skip
                 cache, certificates = by_proxy.cache, by_proxy.certificates
@@ -174,7 +177,14 @@ def _remember(cache: "Cache", **names: str) -> None:
 
 
 def _proxy(
-    network: "nn.Module", proxy: str, runtime: o.Runtime, data: str, dataset: "Dataset", noise: "Noise", seed: int
+    network: "nn.Module",
+    proxy: str,
+    runtime: o.Runtime,
+    data: str,
+    dataset: "Dataset",
+    noise: "Noise",
+    seed: int,
+    calibration: str | None,
 ) -> "str | nn.Module":
     """The proxy by its name, or made here if it needs calibration: on training data, so that it is the same for all shards."""
     from recert.approximations import needs_calibration
@@ -182,9 +192,11 @@ def _proxy(
 
     # A prepared model also takes a precision for a proxy, such as tf32, which is no approximation of the registry.
     calibrated = proxy not in list(o.Precision) and needs_calibration(proxy)
+    if calibration is not None and not calibrated:
+        raise ValueError(f"expected --calibration with a proxy that needs it, such as int8, got {proxy}; leave it out")
     if runtime is not o.Runtime.ONNXRUNTIME and not calibrated:
         return proxy
-    made = approximated(network, proxy, data, dataset, noise, seed).model
+    made = approximated(network, proxy, data, dataset, noise, seed, calibrate_on=calibration, scored=False).model
     made._made_by = proxy  # type: ignore[assignment]
     return made
 
@@ -242,16 +254,10 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, data.labels)
-        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f}{_left(certificates)})")
+        say(f"{'met' if holds else '[red]not met[/red]'}: {said_of(requirement, value, certificates)}")
         failed |= not holds
     if failed:
         raise typer.Exit(3)
-
-
-def _left(certificates: "Certificates") -> str:
-    """How many inputs were left when that was known, if any."""
-    left = int((certificates.outcome == "undecided").sum())
-    return f" with {left} of {len(certificates)} inputs undecided" if left else ""
 
 
 def _say_cost(

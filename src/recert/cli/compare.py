@@ -1,11 +1,15 @@
 """recert compare"""
 
+import csv
+import io
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import say, show, summary
+from recert.cli.output import Row, check_output, say, show, summary
 
 if TYPE_CHECKING:
     from recert.comparison import Comparison
@@ -29,6 +33,7 @@ def compare(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
+    calibration: o.CalibrationData = None,
     budgets: Annotated[
         str, typer.Option(help="Samples per input, or shares of the cache's: 1%,2%,5%,10%.")
     ] = "1%,2%,3%,5%,7%,10%",
@@ -41,12 +46,16 @@ def compare(
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the rows here (.csv), or rows and speed-ups (.json).")
+    ] = None,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Sweep budgets: re-certification against certifying from scratch, at equal average certified radius."""
     at = o.parse_radii(radii)
+    check_output(out, (".csv", ".json"))
     import recert
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
@@ -66,9 +75,13 @@ def compare(
     network, dataset = model.load(run.local_device), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
+    if approximation is None and calibration is not None:
+        raise ValueError("expected --approximation with --calibration, got none")
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
-        changed = approximated(network, approximation, data.data, dataset, known.noise, known.seed)
+        changed = approximated(
+            network, approximation, data.data, dataset, known.noise, known.seed, calibrate_on=calibration
+        )
         network = changed.model
         say(changed.description)
     with drawn_progress() as progress:
@@ -88,6 +101,8 @@ def compare(
                     "seconds": seconds * len(result),
                 }
             )
+    if out is not None:
+        _write(rows, compared, out)
     show(rows, format, title=f"{model.model}, {approximation or 'as it is'}, {store}")
     say(f"{compared.drawn / len(dataset.inputs):,.0f} forward passes per input were made for all rows together")
     if format is o.Format.TABLE:
@@ -96,6 +111,22 @@ def compare(
             format,
             title="Speed-up in forward passes at equal ACR (by area under cost against ACR; by mean of the ratios)",
         )
+
+
+def _write(rows: list[Row], compared: "Comparison", path: Path) -> None:
+    """What was found, with all digits."""
+    from recert.storage import write_whole
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = io.StringIO(newline="")
+    if path.suffix == ".json":
+        json.dump({"rows": rows, "speed-ups": speedup_rows(compared)}, text, indent=1)
+    else:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
+    say(f"wrote {len(rows)} rows to {path}")
 
 
 def speedup_rows(compared: "Comparison") -> list[dict[str, str]]:

@@ -1,7 +1,10 @@
 """Models, data and approximations from their specs, for every command alike."""
 
 import re
+import warnings
 from typing import TYPE_CHECKING
+
+from rich.markup import escape
 
 from recert.cli.output import say
 
@@ -30,30 +33,54 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":
     """The data of a spec, with a warning if it does not look like what noise scales are meant for."""
     from recert.data import load_data
+    from recert.units import UnusualUnits, unusual_units
 
     data = load_data(spec, split=split, every=every, count=count)
-    # Above 2 the inputs are hardly in [0, 1], or normalised to about it: noise of 0.5 would then be far smaller than meant.
-    largest = float(abs(data.inputs).max())
-    if largest > 2:
-        say(
-            f"[yellow]warning:[/yellow] inputs reach {largest:g}; the noise scale is in units of the input, and usual scales are "
-            "for inputs in \\[0, 1]. Scale the inputs, and normalise inside the model."
-        )
+    if (remark := unusual_units(data.inputs)) is not None:
+        say(f"[yellow]warning:[/yellow] {escape(remark)}")
+        warnings.filterwarnings("ignore", category=UnusualUnits)  # which says the same again when votes are drawn
     return data
 
 
 def approximated(
-    model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Noise", seed: int
+    model: "nn.Module",
+    spec: str,
+    data_spec: str,
+    data: "Dataset",
+    noise: "Noise",
+    seed: int,
+    *,
+    calibrate_on: str | None = None,
+    scored: bool = True,
 ) -> "Approximation":
-    """The changed model; what needs calibration is calibrated on noisy training inputs where the data has them."""
+    """The changed model; what needs calibration is calibrated under noise on the data that is named for it, else on training data.
+
+    A data set without a training split has only what is certified: that is said, unless it does not matter, as for a proxy,
+    about which nothing is claimed.
+    """
     from recert.approximations import Calibration, approximate, needs_calibration
     from recert.data import load_data
+    from recert.models.calibrated import CalibratedOnInputs, calibrated_on, calibration_remark
+    from recert.noise import input_digest
 
     calibration = None
     if needs_calibration(spec):
-        training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
+        training = load_data(calibrate_on or data_spec, split="train", count=CALIBRATION_INPUTS)
+        if training.inputs.shape[1:] != data.inputs.shape[1:]:
+            raise ValueError(
+                f"expected calibration data of shape {data.inputs.shape[1:]}, as the inputs have, got {training.inputs.shape[1:]} in "
+                f"{calibrate_on or data_spec}"
+            )
         calibration = Calibration(training.inputs, noise=noise, seed=seed)
-    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+    elif calibrate_on is not None:
+        raise ValueError(
+            f"expected --calibration with an approximation that needs it, such as int8, got {spec}; leave it out"
+        )
+    made = approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+    if scored and (shared := calibrated_on(made.model, map(input_digest, data.inputs))):
+        say(f"[yellow]warning:[/yellow] {calibration_remark(shared)} Name it with --calibration.")
+        warnings.filterwarnings("ignore", category=CalibratedOnInputs)  # which says the same again when votes are drawn
+    return made
 
 
 def default_store(model: str, noise: str) -> str:

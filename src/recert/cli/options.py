@@ -55,9 +55,21 @@ Model = Annotated[
         "--model", "-m", help="Model: a name (see [b]recert models[/b]), package.module:factory\\[@weights], or a file."
     ),
 ]
-Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR.")]
+Data = Annotated[
+    str,
+    typer.Option(
+        "--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR\\[?size=N], torchvision:NAME:DIR."
+    ),
+]
 Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
+CalibrationData = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        help="Data on which the scales of a quantised network are measured, in the forms of --data; the training split of --data if not given.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Store = Annotated[str, typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL.")]
 PublicKey = Annotated[
@@ -109,8 +121,8 @@ Radii = Annotated[str, typer.Option(help="Radii at which certified accuracy is s
 At = Annotated[
     str | None,
     typer.Option(
-        help="Ask whether the radius is at least so large, e.g. 0.5 or 0.25,0.5: each input is drawn until that is decided, for at most "
-        "--samples. With --require accuracy:... it ends as soon as that is decided."
+        help="Ask whether the radius is at least so large, e.g. 0.5 or 0.25,0.5: each input is drawn until that is decided, or has had "
+        "--samples votes. With --require accuracy:... it ends as soon as that is decided."
     ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", "-f", help="How results are printed.")]

@@ -181,7 +181,7 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
         command = shlex.join(["recert", *sys.argv[1:]])
         write_result(Result(path.stem, result, labels, indices, command), path)
     elif path.suffix == ".csv":
-        result.to_csv(path)
+        result.to_csv(path, labels)
     else:
         check_log(path, labels)
         assert labels is not None

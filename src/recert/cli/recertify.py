@@ -1,6 +1,5 @@
 """recert recertify"""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -32,11 +31,12 @@ def recertify(
             "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
         ),
     ] = None,
+    calibration: o.CalibrationData = None,
     method: Annotated[str, typer.Option(help="auto, series, joint, paired, irs, scratch or scratch-cached.")] = "auto",
     plan: Annotated[
         str | None,
         typer.Option(
-            help="acr, accuracy:R or uniform: where the budget goes; acr if not given, uniform for irs and the baselines."
+            help="acr, accuracy:R or uniform: where the budget goes; with ,all behind it (acr,all) no input is left out. acr if not given, uniform for irs and the baselines."
         ),
     ] = None,
     alpha: Annotated[
@@ -84,11 +84,17 @@ def recertify(
         say(
             f"{len(dataset.inputs)} inputs, {how_many} {len(dataset.inputs) * samples:,} forward passes, nothing written"
         )
+        if decided is None and method_named(method).usual_plan != "uniform":
+            say(str(recert.expected_gain(cache, samples=samples, alpha=alpha, method=method)), markup=False)
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
+    if approximation is None and calibration is not None:
+        raise ValueError("expected --approximation with --calibration, got none")
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
-        changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
+        changed = approximated(
+            network, approximation, data.data, dataset, manifest.noise, manifest.seed, calibrate_on=calibration
+        )
         network, name = changed.model, f"{model.model}, {approximation}"
         say(changed.description)
     chosen = method_named(method)
@@ -107,10 +113,7 @@ def recertify(
             certificate=None if certificate is None else certificate.value, at=decided, enough=None if decided is None else enough(result.require, dataset.labels), looks=looks, keep=votes.keep,
             execution=run.execution(progress),
         )  # fmt: skip
-    # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
-    if certificates.settings.model == asdict(manifest.model):
-        say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
     row = summary(name, certificates, dataset.labels, shown)
-    finish(certificates, dataset, result, row, certificates.guarantee)
+    finish(certificates, dataset, result, row, "\n".join((certificates.guarantee, *certificates.remarks)))
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))

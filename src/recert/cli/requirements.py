@@ -63,6 +63,22 @@ def _decided(match: re.Match[str], result: "Certificates", labels: "NDArray[np.i
     return len({_COMPARE[comparison](value, float(limit)) for value in values}) == 1
 
 
+def said_of(requirement: str, value: float, result: "Certificates") -> str:
+    """A condition and the value it is about; how many inputs were left when that was known; of abstentions how many are the
+    budget's doing."""
+    from recert.certificates import Outcome
+
+    left_out = float((result.outcome == Outcome.LEFT_OUT_BY_PLAN).mean()) if len(result) else 0.0
+    more = (
+        f", of which {left_out:.4f} left out by the plan"
+        if left_out and requirement.strip().startswith("abstained")
+        else ""
+    )
+    left = int((result.outcome == Outcome.UNDECIDED).sum())
+    more += f" with {left} of {len(result)} inputs undecided" if left else ""
+    return f"{requirement} (it is {value:.4f}{more})"
+
+
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:
     """Whether a condition holds, and the value it is about."""
     check_forms([requirement])

@@ -40,6 +40,7 @@ def select(
             "between commas. Repeatable.",
         ),
     ],
+    calibration: o.CalibrationData = None,
     metric: Annotated[str, typer.Option(help="accuracy:R (certified accuracy at radius R) or acr.")] = "accuracy:0.5",
     tolerance: Annotated[
         float, typer.Option(help="How far the metric may lie below the original's, in its own units.")
@@ -88,7 +89,7 @@ def select(
     _check_original(cache, run.execution().prepared(network, dataset.inputs), dataset)
     # A candidate that is named twice is raced once.
     models = {
-        spec: _candidate(spec, network, cache, data.data, dataset, run.local_device, model.trust)
+        spec: _candidate(spec, network, cache, data.data, dataset, run.local_device, model.trust, calibration)
         for spec in dict.fromkeys(specs)
     }
     with drawn_progress() as progress:
@@ -125,15 +126,24 @@ def _check_original(cache: "Cache", network: "Model", data: "Dataset") -> None:
 
 
 def _candidate(
-    spec: str, network: "nn.Module", cache: "Cache", data_spec: str, data: "Dataset", device: str, trust: bool
+    spec: str,
+    network: "nn.Module",
+    cache: "Cache",
+    data_spec: str,
+    data: "Dataset",
+    device: str,
+    trust: bool,
+    calibration: str | None,
 ) -> "nn.Module":
     """An approximation of the original if there is one of this name, else a model of its own."""
-    from recert.approximations import available_approximations
+    from recert.approximations import available_approximations, needs_calibration
     from recert.cli.loading import approximated, load_network
 
     known = available_approximations()
     if spec.partition(":")[0] in {usage.partition(":")[0] for usage in known}:
-        changed = approximated(network, spec, data_spec, data, cache.manifest.noise, cache.manifest.seed)
+        on = calibration if needs_calibration(spec) else None
+        m = cache.manifest
+        changed = approximated(network, spec, data_spec, data, m.noise, m.seed, calibrate_on=on)
         say(f"{spec}: {changed.description}")
         return changed.model
     try:

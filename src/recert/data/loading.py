@@ -12,7 +12,7 @@ DATA_FORMS = (
     ("digits", "scikit-learn's 8x8 digits, 1,438 to train and 359 to test"),
     ("cifar10[:DIR]", "CIFAR-10 in its binary or python layout; DIR is $RECERT_CIFAR10 or ./data unless given"),
     ("FILE.npz", "arrays `inputs` (or x, images) and `labels` (or y)"),
-    ("folder:DIR", "images of one size, one directory for each class"),
+    ("folder:DIR[?size=N]", "images of one size, or resized to N x N pixels, one directory for each class"),
     ("torchvision:NAME:DIR", "a data set of torchvision that is already in DIR"),
 )
 """Every form a spec can take and what it means, for help texts and tables."""
@@ -45,7 +45,7 @@ def _source(spec: str, split: str) -> Source:
     if kind == "folder" and rest:
         from recert.data.image_folder import folder_source
 
-        return folder_source(Path(rest), split)
+        return folder_source(rest, split)
     if kind == "torchvision" and rest:
         from recert.data.torchvision_sets import torchvision_source
 

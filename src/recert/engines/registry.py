@@ -4,12 +4,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
+import numpy as np
+import torch
+
 from recert.engines.execution import AUTO, Execution
 from recert.models.numerics import Numerics
 from recert.noise import Noise
 from recert.registration import check_new_name, function_named
 from recert.sampling import VoteSource, open_source
+from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
+from recert.units import warn_of_units
 
 OpenEngine = Callable[..., AbstractContextManager[VoteSource]]
 """Called with (model, inputs, noise=, seed=, classes=, identity=, execution=); gives a source, and lets go of it at the end."""
@@ -70,6 +75,8 @@ def open_votes(
     if engine is None:
         raise ValueError(f"expected engine to be one of {', '.join(_ENGINES)}, got {execution.engine!r}")
     open_engine = function_named(engine) if isinstance(engine, str) else engine
+    if isinstance(inputs, np.ndarray | torch.Tensor):
+        warn_of_units(checked_inputs(inputs), stacklevel=4)
     if callable(model):
         model = execution.prepared(model, inputs, passes)
         if batches is not None and execution.batch_size is None:

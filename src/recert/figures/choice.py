@@ -2,8 +2,11 @@
 
 import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from recert.choosing.result import Chosen, Entry, Status
 from recert.figures.chart import add_legend, shortened, tick_label
@@ -15,8 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
-_NAME_PLACES = tuple((x, y, side) for y in (4, -10, 13, -19, 22, -28) for x, side in ((5, "left"), (-5, "right")))
-"""Where a name may be written, in points from its mark, the best first."""
+_NAME_PLACES = sorted(
+    ((x, y) for y in range(-70, 71, 5) for x in (5, -5, 18, -18, 36, -36, 60, -60)),
+    key=lambda place: (np.hypot(*place), place),
+)
+"""Where a name may begin (or end, to the left) in points from its mark, and the nearest first."""
+_BESIDE = 16
+"""A name that stands farther away, in points, is joined to its mark by a line."""
 
 
 def draw_choice(chosen: Chosen, path: str | os.PathLike[str]) -> None:
@@ -69,15 +77,45 @@ def _add_names(figure: "Figure", axes: "Axes", chosen: Chosen) -> None:
     for entry in chosen.entries:
         names.setdefault((entry.cost, entry.value), []).append(shortened(entry.name))
     taken = _drawn(axes, chosen)
+    # A name with few points near it has more places to choose from: those with many are placed first.
+    for point, same in sorted(names.items(), key=lambda item: -_neighbours(axes, item[0], names)):
+        taken.append(_add_name(axes, point, ", ".join(same), taken))
+
+
+def _add_name(axes: "Axes", point: tuple[float, float], name: str, taken: "list[Bbox]") -> "Bbox":
+    """The name of a point in the best place that is left, and the box that it then covers."""
     options: dict[str, Any] = {"textcoords": "offset points", "fontsize": 7, "parse_math": False, "in_layout": False}
-    for point, same in names.items():
-        # All places are drawn and measured, and all but the best are removed: the size of a text is known once it is drawn.
-        texts = [axes.annotate(", ".join(same), point, (x, y), ha=side, **options) for x, y, side in _NAME_PLACES]
-        best = min(texts, key=lambda text: _covered(text.get_window_extent(), axes, taken))
-        for text in texts:
-            if text is not best:
-                text.remove()
-        taken.append(best.get_window_extent())
+    text = axes.annotate(name, point, (5, 0), va="center", **options)
+    size = text.get_window_extent()
+    text.remove()
+    boxes = {place: _box(axes, point, place, size) for place in _NAME_PLACES}
+    x, y = min(_NAME_PLACES, key=lambda place: _covered(boxes[place], axes, taken))  # of equal ones the nearest
+    line = {
+        "arrowstyle": "-",
+        "color": "0.5",
+        "linewidth": 0.5,
+        "shrinkA": 1,
+        "shrinkB": 2,
+        "relpos": (float(x < 0), 0.5),
+    }
+    joined: dict[str, Any] = {"arrowprops": line} if np.hypot(x, y) > _BESIDE else {}
+    axes.annotate(name, point, (x, y), ha="left" if x > 0 else "right", va="center", **options, **joined)
+    return boxes[x, y]
+
+
+def _box(axes: "Axes", point: tuple[float, float], place: tuple[int, int], size: "Bbox") -> "Bbox":
+    """What a name of this size covers in a place, in pixels, with a little room around it."""
+    from matplotlib.transforms import Bbox
+
+    x, y = axes.transData.transform(point) + np.array(place) * axes.figure.dpi / 72
+    left = x if place[0] > 0 else x - size.width
+    return Bbox.from_bounds(left, y - size.height / 2, size.width, size.height).padded(axes.figure.dpi / 72)
+
+
+def _neighbours(axes: "Axes", point: tuple[float, float], others: "Iterable[tuple[float, float]]") -> int:
+    """How many points are near, in pixels of the figure."""
+    here = axes.transData.transform(point)
+    return sum(np.hypot(*(axes.transData.transform(other) - here)) < axes.figure.dpi / 2 for other in others)
 
 
 def _covered(box: "Bbox", axes: "Axes", taken: "list[Bbox]") -> tuple[bool, int]:
@@ -94,4 +132,7 @@ def _drawn(axes: "Axes", chosen: Chosen) -> "list[Bbox]":
     for entry in chosen.entries:
         ends = (entry.predicted_low, entry.predicted_high) if entry.certified is None else (entry.certified,) * 2
         lines.append([(entry.cost, end) for end in ends])
+        lines.append(
+            [(entry.cost, entry.value)] * 2
+        )  # the mark, which names must not cover even where its spread is covered
     return [Bbox(axes.transData.transform(line)).padded(2 * axes.figure.dpi / 72) for line in lines]

@@ -61,7 +61,7 @@ HARMLESS = (
 )
 """Values that decide no vote. Where a model runs belongs to the numerics."""
 UNUSED_ATTRIBUTES = {
-    "training", "_made_by", "_is_torch_compile", "_compiled_call_impl", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks",
+    "training", "_made_by", "_calibrated_on", "_is_torch_compile", "_compiled_call_impl", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks",
     "_is_full_backward_hook", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 }  # fmt: skip

@@ -6,30 +6,32 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
 from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
+from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
 from recert.recertification.decision import Decision, check_alone
+from recert.recertification.everyone import without_all
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
+from recert.recertification.remarks import with_remarks
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 from recert.sequential import Enough
 
 
 def recertify(
     model: Model | VoteSource,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     *,
     samples: int,
@@ -66,7 +68,8 @@ def recertify(
     The class is the cached one, and inputs on which the original abstained cost nothing (but for "scratch").
 
     `plan` shares the budget out: "acr" where the sum of radii grows most, "accuracy:R" for the number certified at radius R,
-    "uniform" gives every input `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
+    "uniform" gives every input `samples`. "acr,all" and "accuracy:R,all" leave no input out: those
+    that the plan has nothing for are given half of `samples`. With a plan, `samples` is about the mean over all inputs, and no input is given more
     replays than half as many as the cache has votes; auto draws fresh votes beyond that, and warns where replays
     save hardly any passes. The default is "acr" for auto, series, paired and joint. `certificate` is the cache's unless given: with "two-sided" the runner-up is bounded, too, where that
     promises a larger radius.
@@ -93,6 +96,7 @@ def recertify(
     size is the cache's unless given. The modified model must be fixed before: it must not have been tuned on the cached noise.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    inputs = gathered(inputs)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
@@ -116,12 +120,13 @@ def recertify(
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
-        return _with_drawn(task.for_every_input(look.recorded(run(task))), source)
+        calibrated = warn_of_calibration(model, source.digests, stacklevel=2)
+        return _with_drawn(task.for_every_input(with_remarks(task, look.recorded(run(task)), calibrated)), source)
 
 
 def draw_votes(
     model: Model | VoteSource,
-    inputs: NDArray[np.float32] | torch.Tensor | None,
+    inputs: Inputs,
     cache: Cache | str | os.PathLike[str],
     *,
     samples: int,
@@ -140,6 +145,7 @@ def draw_votes(
     Nothing is claimed, so this is no look at the cache.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    inputs = gathered(inputs)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     # The plan depends on the error of a claim, so that a family or planned looks must be named here too.
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
@@ -181,6 +187,7 @@ class _Asked:
     method: Strategy
     certificate: str
     objective: Objective | None
+    everyone: bool
 
     @classmethod
     def of(
@@ -200,7 +207,8 @@ class _Asked:
                 f"expected certificate={named.certificates[0]!r} with method={named.name!r}, which offers no other, got {certificate!r}"
             )
         check_settings(samples, max(1, named.votes_to_choose()), alpha, certificate)
-        return cls(samples, alpha, named, certificate, parse_plan(plan or named.usual_plan))
+        shared, everyone = without_all(plan or named.usual_plan)
+        return cls(samples, alpha, named, certificate, parse_plan(shared), everyone)
 
     def task(self, source: VoteSource, cache: Cache, **more: Any) -> Task:
         return Task.of(source, cache.about(source.digests), **vars(self), **more)

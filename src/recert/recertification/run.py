@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from recert.bounds import smallest_samples_to_certify
 from recert.certificates import Certificates, Outcome
+from recert.certification import CERTIFICATES
 from recert.noise import Stream
-from recert.planning import Choice, Objective, RadiusPredictor, Reached, best_option, equal_passes, plan_budget
+from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, Reached, best_option, equal_passes, plan_budget
 from recert.recertification.certifying import Done, certificates
 from recert.recertification.drawing import Assignment, Block, Cost, bounded, bounds_pool, carry_out, counted
+from recert.recertification.everyone import SMALLEST_SHARE, leave_none_out
 from recert.recertification.method import Option
 from recert.recertification.task import Task
 from recert.sampling import check_unchanged, most_samples
@@ -123,7 +126,7 @@ def may_reach(task: Task, rows: Ints) -> NDArray[np.bool_]:
     of the cache fresh votes may say more than the cache does: then nothing is skipped, and the chances alone decide.
     """
     target = None if task.objective is None else task.objective.radius
-    if target is None or task.method.votes_to_choose() or task.samples > SCARCE * task.terms.samples:
+    if target is None or task.everyone or task.method.votes_to_choose() or task.samples > SCARCE * task.terms.samples:
         return np.ones(len(rows), dtype=bool)
     of_class, of_both = (
         task.cache.certify(alpha=task.alpha, certificate=certificate).radius[rows]
@@ -186,8 +189,24 @@ def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
         choice = Choice(option, np.full(len(rows), task.samples))
     else:
         choice = plan_budget(beliefs, predictors, predicted(task.objective), budget, most)
+        if task.everyone:
+            choice = _for_everyone(task, beliefs, predictors, most, budget)
     back = np.argsort(order)
     return replace(choice, option=choice.option[back], passes=choice.passes[back])
+
+
+def _for_everyone(
+    task: Task, beliefs: Beliefs, predictors: Sequence[RadiusPredictor], most: Sequence[int], budget: float
+) -> Choice:
+    """The plan with something for each input: at least as many passes as can certify at all."""
+    objective = predicted(task.objective or Objective())
+    can_certify = smallest_samples_to_certify(task.alpha, sides=CERTIFICATES[task.certificate])
+    least = min(max(can_certify, task.samples // SMALLEST_SHARE), max(most))
+    possible = [each >= least for each in most]
+    return leave_none_out(
+        lambda left: plan_budget(beliefs, predictors, objective, left, most), budget, least,
+        lambda passes: best_option(beliefs, predictors, Objective(), passes, possible),
+    )  # fmt: skip
 
 
 def most_passes(task: Task, option: Option) -> int:

@@ -12,6 +12,7 @@ from recert.cache import Cache, Manifest
 from recert.certificates import Certificates, Settings
 from recert.noise import Stream
 from recert.planning import Beliefs, Objective, Selection
+from recert.recertification.everyone import ALL
 from recert.recertification.method import Option, Strategy, Terms
 from recert.sampling import Drawn, ProgressCallback, VoteSource, Work, collect_each
 from recert.votes import SelectionCounts, Votes
@@ -40,6 +41,8 @@ class Task:
     """What the budget is shared out for; None if every input is given the same."""
     family: int = 1
     progress: ProgressCallback | None = None
+    everyone: bool = False
+    """Whether the plan may leave no input out."""
 
     def __post_init__(self) -> None:
         self.cache.require_equal_votes("to re-certify from")
@@ -63,7 +66,7 @@ class Task:
         return {
             "method": self.method.name,
             "certificate": self.certificate,
-            "plan": repr(self.objective),
+            "plan": repr(self.objective) + (ALL if self.everyone else ""),
             "alpha": self.alpha,
             **self.method.knobs(self.terms),
         }

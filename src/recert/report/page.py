@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from recert.certificates import Settings
+from recert.certificates.reading import PROXY_COSTS
 from recert.figures.chart import Chart
 from recert.figures.inline_svg import inline_svg
 from recert.figures.style import BASELINE, SERIES
@@ -18,7 +19,7 @@ from recert.report import figures
 from recert.report.gains import Gain, gains
 from recert.report.input_table import down, first_rows, packed_tables
 from recert.report.matching import Pictures
-from recert.report.results import PROXY_COSTS, Result
+from recert.report.results import Result
 from recert.report.summary import Summary, summarise
 from recert.report.thumbnails import Sprite
 from recert.version import __version__

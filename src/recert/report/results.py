@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from recert.certificates import Certificates
+from recert.certificates.certificates import COLUMNS, whole_table
 from recert.storage import write_whole
 
 Ints = NDArray[np.int64]
 NOTES = b"recert.report"
 BASELINES = ("scratch", "scratch-cached")
-PROXY_COSTS = ("passes per input", "seconds")
-"""What the votes of a proxy cost, where a certification by proxy states it: texts that are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +44,8 @@ class Result:
         labels, positions = (None if column is None else column[rows] for column in (self.labels, self.positions))
         # Not `Certificates.take`, which numbers rows anew and charges repeated rows nothing.
         c = self.certificates
-        columns = {f.name: getattr(c, f.name)[rows] for f in fields(c) if f.name != "settings"}
-        return replace(self, certificates=replace(c, **columns), labels=labels, positions=positions)
+        columns = {name: getattr(c, name)[rows] for name in COLUMNS}
+        return replace(self, certificates=replace(c, **columns, labels=labels), labels=labels, positions=positions)
 
 
 def write_result(result: Result, path: str | os.PathLike[str]) -> None:
@@ -54,10 +53,10 @@ def write_result(result: Result, path: str | os.PathLike[str]) -> None:
 
     The file's name is the result's name, and is stored only where it differs.
     """
-    table = result.certificates.to_arrow().append_column("nobody", pa.array(result.certificates.nobody.tolist()))
-    for name, column in (("label", result.labels), ("position", result.positions)):
-        if column is not None:
-            table = table.append_column(name, pa.array(column.tolist(), pa.int64()))
+    joined = result.certificates if result.labels is None else result.certificates.with_labels(result.labels)
+    table = whole_table(joined)
+    if result.positions is not None:
+        table = table.append_column("position", pa.array(result.positions.tolist(), pa.int64()))
     notes = {"name": None if result.name == Path(path).stem else result.name, "command": result.command}
     metadata = {**table.schema.metadata, NOTES: json.dumps(notes).encode()}
     whole = pa.BufferOutputStream()

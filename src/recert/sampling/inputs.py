@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recert.sampling.gathering import gathered
+
 SMALLEST_STEPS = 256
 """The scale of the noise must span so many steps of float32 at the largest element: else noise is rounded away."""
 
@@ -23,6 +25,7 @@ def check_noise_fits(inputs: NDArray[np.float32], scale: float) -> None:
 
 def checked_inputs(inputs: Any) -> NDArray[np.float32]:
     """The inputs as one float32 array on the CPU, or a ValueError that says what to do."""
+    inputs = gathered(inputs)
     if inputs is None:
         raise ValueError("expected inputs, got None; only StoredVotes certify without inputs")
     if isinstance(inputs, torch.Tensor) and inputs.dtype in (torch.bfloat16, torch.float16):

@@ -16,6 +16,7 @@ Where = Annotated[str, typer.Argument(help="Folder or URL of a cache.")]
 # Finer near 1, where small differences in the share of votes are large ones in the radius.
 SHARES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 RADIUS_BINS = 10
+EXPECTED = "what re-certification of a mild change may be expected to buy"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,11 +32,15 @@ def show_cache(
     cache = Cache.open(store, public_key=public_key)
     complete = not cache.missing() and not cache.to_be_planned()
     facts = {**_facts(cache, store), "complete": complete}
-    charts = _charts(cache) if complete and cache.promises_votes and cache.digests else {}
+    usable = complete and cache.promises_votes and cache.digests
+    charts = _charts(cache) if usable else {}
+    gain = _expected_gain(cache) if usable and not cache.manifest.plan else []
     if format is o.Format.TABLE:
         show([{"fact": name, "value": escape(str(value))} for name, value in facts.items()], format)
         for title, chart in charts.items():
             draw(title, chart)
+        if gain:
+            show(gain, format, title=f"{EXPECTED} (nothing is claimed)")
         if not complete:
             say(
                 "votes are missing, so nothing is certified yet; run the same certify again: it continues where it stopped"
@@ -43,9 +48,16 @@ def show_cache(
         if not cache.promises_votes:
             say("votes of scattered samples, which certify nothing; certify with this store draws what they lack")
     elif format is o.Format.JSON:
-        show([facts | {title: [vars(b) for b in chart] for title, chart in charts.items()}], format)
+        drawn = {title: [vars(b) for b in chart] for title, chart in charts.items()}
+        show([facts | drawn | ({EXPECTED: gain} if gain else {})], format)
     else:
         show([facts], format)
+
+
+def _expected_gain(cache: "Cache") -> list[dict[str, Any]]:
+    from recert.gain import expected_gain
+
+    return expected_gain(cache).to_rows()
 
 
 def _facts(cache: "Cache", store: str) -> dict[str, Any]:
