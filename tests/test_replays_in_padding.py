@@ -13,13 +13,15 @@ BATCH, FIRST = 128, 64
 INPUTS = np.linspace(0, 1, 4 * 6, dtype=np.float32).reshape(4, 6)
 
 
-class Counted:
+class Counted(torch.nn.Module):
     """Class 1 where the sum of a row is positive; the other one from some call on."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls, self.turns_at = 0, 10**9
+        self.eval()
 
-    def __call__(self, batch: torch.Tensor) -> torch.Tensor:
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         sums = batch.sum(dim=1) * (1 if self.calls < self.turns_at else -1)
         return torch.stack([-sums, sums], dim=1)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from recert.recertification.registry import register_method as register_method
     from recert.recertification.scratch import Scratch as Scratch
     from recert.sampling import Progress as Progress
+    from recert.sampling import Remote as Remote
     from recert.sampling import StoredVotes as StoredVotes
     from recert.sampling import VoteChunk as VoteChunk
     from recert.sampling import VoteSource as VoteSource
@@ -73,7 +74,7 @@ _MODULES = {
     "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
-    "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
+    "recert.sampling": ("Progress", "Remote", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")

@@ -48,7 +48,7 @@ def audit(
     "not genuine" by mistake with probability at most `alpha` if no input has more than the share `tolerate` of wrong votes of either kind.
 
     `tolerate` is for last-bit differences of another device or version. If not given, it is 0 if the numerics are those of the
-    cache (then a single wrong vote is proof), else 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
+    cache (then a single wrong vote is proof), else, and for a function, whose batches are of many lengths, 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
@@ -70,7 +70,9 @@ def _audited(
     here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
     manifest.check_context(here, allow_numerics=True)
     other = tuple(manifest.numerics.differing(source.numerics))
-    tolerate = (OTHER_NUMERICS if other else 0.0) if tolerate is None else tolerate
+    # Nor is a vote of a function the same to the bit: its batches are not as long as they were.
+    alike = not other and not source.numerics.unpadded
+    tolerate = (0.0 if alike else OTHER_NUMERICS) if tolerate is None else tolerate
     # Where each input is for the first time. Backwards, so that of equal inputs the first is written last and remains.
     first = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     digests = list(dict.fromkeys(source.digests))

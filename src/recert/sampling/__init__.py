@@ -1,5 +1,6 @@
 """Draws votes: the only package that calls a model."""
 
+from recert.sampling.remote import Remote
 from recert.sampling.sampler import Sampler
 from recert.sampling.source import Drawn, check_unchanged, collect, collect_each, open_source
 from recert.sampling.stored import StoredVotes
@@ -9,6 +10,7 @@ __all__ = [
     "Drawn",
     "Progress",
     "ProgressCallback",
+    "Remote",
     "Sampler",
     "StoredVotes",
     "VoteChunk",

@@ -1,8 +1,10 @@
 """Batches through a network whose noise the CPU makes: that of the next one while the network works on this one."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +21,7 @@ Ticket = Callable[[], tuple[Votes, float]]
 
 
 class HostLane:
-    """Draws votes of noisy rows of `inputs`, batch after batch."""
-
-    depth = 2
-    """Batches under way at a time: one is made, one is read."""
+    """Draws votes of noisy rows of `inputs`, batch after batch. `depth` batches are under way at a time: one is made, the others are read."""
 
     def __init__(self, network: Network, inputs: NDArray[np.float32], keys: NDArray[np.uint64], noise: Noise) -> None:
         self._network, self._keys, self._noise = network, keys, noise
@@ -30,11 +29,26 @@ class HostLane:
         self._shape = inputs.shape[1:]
         # One thread makes the next batch while the network, with all other cores, works on this one. Batches stay in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recert-noise")
+        in_flight = 1 if network.requests is None else network.requests.remote.in_flight
+        # Several requests to a service at a time, each in a thread that waits for it. Everything else is called in the user's thread.
+        self._requests = ThreadPoolExecutor(in_flight, thread_name_prefix="recert-request") if in_flight > 1 else None
+        self.depth = in_flight + 1
+        self._under_way: deque[Future[Any]] = deque(maxlen=2 * self.depth)
 
     def submit(self, rows: NoisyRows) -> Ticket:
         """Begin a batch."""
         noisy = self._thread.submit(self.noisy, rows)
-        return lambda: self._votes(noisy)
+        if self._requests is None:
+            return lambda: self._votes(noisy)
+        answer = self._requests.submit(lambda: self._votes(noisy)[0])
+        self._under_way.append(answer)
+        return lambda: _waited_for(answer)
+
+    def forget(self) -> None:
+        """Give up requests that nobody waits for any more: those that have not begun are never sent."""
+        for answer in self._under_way:
+            answer.cancel()
+        self._under_way.clear()
 
     def noisy(self, rows: NoisyRows) -> Tensor:
         """The batch itself, in the network's type and memory format."""
@@ -49,3 +63,9 @@ class HostLane:
         started = time.perf_counter()
         votes = self._network.votes(self._network.winners(noisy.result()).cpu().numpy())
         return votes, time.perf_counter() - started
+
+
+def _waited_for(answer: Future[Votes]) -> tuple[Votes, float]:
+    """Votes of a request, and the seconds that were waited for them: those of requests at the same time add up to the time that passed."""
+    started = time.perf_counter()
+    return answer.result(), time.perf_counter() - started

@@ -15,9 +15,10 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from recert.errors import UnusableModel
 from recert.models.digest import numerics_on
 from recert.models.inference import PreparedModel
-from recert.models.numerics import Numerics
+from recert.models.numerics import NO_PADDING, PADDING, Numerics
 from recert.models.onnx_model import OnnxModel
 from recert.models.trusted import is_torchs
+from recert.sampling.remote import Remote, Requests
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -32,6 +33,9 @@ class Network:
         self.channels_last = _likes_channels_last(model)
         """The memory format of batches of images: an attempt, unless the user chose it."""
         self._classes = classes
+        self.requests = _requests(model, self.device)
+        """How a function is asked; None for a network."""
+        self._rows = 0
         if isinstance(model, nn.Module):
             _check_eval_mode(model)
 
@@ -42,6 +46,11 @@ class Network:
                 "a model that returns labels does not tell how many classes there are; pass classes=..."
             )
         return self._classes
+
+    @property
+    def rows_sent(self) -> int:
+        """Rows that the model was given so far, whatever for: votes, checks, padding, attempts that failed."""
+        return self._rows if self.requests is None else self.requests.rows
 
     @property
     def may_be_timed(self) -> bool:
@@ -56,6 +65,8 @@ class Network:
         if isinstance(self.model, nn.Module) and any(isinstance(module, OnnxModel) for module in self.model.modules()):
             of_model["onnxruntime"] = version("onnxruntime")
         of_model["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
+        if self.requests is not None:  # its batches have the rows that are needed, up to the batch size
+            of_model[PADDING] = NO_PADDING
         return of_device.joined(Numerics.from_text(of_model))
 
     def empty_batch(self, rows: int, shape: tuple[int, ...]) -> Tensor:
@@ -67,11 +78,17 @@ class Network:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
         _check_modes()
         with torch.inference_mode(), self.modes():
-            answer: Any = self.model(batch.to(self.dtype))
+            answer: Any = self._called(batch.to(self.dtype))
         answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
         if isinstance(answer, np.ndarray):
             answer = torch.from_numpy(answer)
         return self._checked(answer, len(batch))
+
+    def _called(self, batch: Tensor) -> Any:
+        if self.requests is not None:
+            return self.requests.ask(batch)
+        self._rows += len(batch)
+        return self.model(batch)
 
     def modes(self) -> AbstractContextManager[None]:
         """The modes of torch that a model runs in, whatever surrounds the call: autocast would compute in another type."""
@@ -118,6 +135,13 @@ class Network:
             elif answer.shape[1] != self._classes:
                 raise UnusableModel(f"expected logits of {self._classes} classes, got {answer.shape[1]}")
         return answer
+
+
+def _requests(model: Model, device: torch.device) -> Requests | None:
+    """A function on the CPU may ask a service that counts rows. One that is given another device computes there, as a network does."""
+    if isinstance(model, nn.Module) or device.type != "cpu":
+        return None
+    return Requests(model if isinstance(model, Remote) else Remote(model, in_flight=1))
 
 
 def _check_modes() -> None:
