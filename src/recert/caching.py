@@ -17,7 +17,7 @@ from recert.cache.votes import Slot
 from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
 from recert.models.numerics import Numerics
-from recert.sampling.source import check_unchanged
+from recert.sampling.source import check_unchanged, rows_sent
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
 from recert.spot_check import check_stored_votes
 
@@ -100,6 +100,11 @@ class CachingSource:
             return self._cache.manifest.numerics
         assert self._source is not None
         return self._source.numerics
+
+    @property
+    def rows_sent(self) -> int | None:
+        """Rows that the source gave a function so far, whatever for; None of other sources."""
+        return rows_sent(self._source)
 
     @property
     def seconds_per_pass(self) -> float:

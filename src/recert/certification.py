@@ -15,7 +15,15 @@ from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
+from recert.sampling import (
+    ProgressCallback,
+    VoteSource,
+    Work,
+    check_unchanged,
+    collect,
+    rows_sent,
+    rows_sent_since,
+)
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
 
@@ -64,7 +72,7 @@ def certify(
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     bounds.check_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
-    before = None if store is None else Cache.manifest_at(store)
+    before, sent = None if store is None else Cache.manifest_at(store), rows_sent(model)
     if selection_samples is None:
         selection_samples = usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
@@ -89,6 +97,7 @@ def certify(
             if before is not None:
                 check_stored_votes(cache, source)
             _draw_missing(cache, source, chosen.progress)
+        cache.rows_sent = rows_sent_since(source, sent)
     cache.note_look()
     return cache
 
@@ -134,7 +143,7 @@ def predict(
     Nothing is said about a radius, which is 0 here.
     """
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
-    seed = checked_seed(seed)
+    seed, sent = checked_seed(seed), rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with open_votes(
         model,
@@ -162,7 +171,7 @@ def predict(
     )
     settings = Settings(
         method="predict", certificate="none", alpha=alpha, error=alpha, noise=noise.spec, seed=seed, samples=samples,
-        selection_samples=0, model=asdict(source.identity), numerics=source.numerics,
+        selection_samples=0, model=asdict(source.identity), numerics=source.numerics, rows_sent=rows_sent_since(source, sent),
     )  # fmt: skip
     return Certificates.build(
         source.digests, claims, settings, noise, top_votes=first, samples=samples, forward_passes=samples,

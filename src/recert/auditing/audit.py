@@ -15,7 +15,7 @@ from recert.auditing.shares import Share, enough, share_of
 from recert.cache import Cache
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteSource, Work, collect
+from recert.sampling import ProgressCallback, VoteSource, Work, collect, rows_sent, rows_sent_since
 from recert.sampling.network import Model
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
@@ -53,12 +53,14 @@ def audit(
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     manifest = cache.manifest
     _check(alpha, tolerate, detect, samples)
+    sent = rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with open_votes(
         model, inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
-        return _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+        found = _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+        return replace(found, rows_sent=rows_sent_since(source, sent))
 
 
 def _audited(

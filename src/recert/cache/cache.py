@@ -38,6 +38,8 @@ class Cache:
     ) -> None:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
+        self.rows_sent: int | None = None
+        """Of a function: how many rows it was given for the votes that `certify` drew now, what checks and attempts that failed took included."""
         self._directory = directory
         self._cut: tuple[str, ...] = ()
         self._changed = False

@@ -54,6 +54,9 @@ class Settings:
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
+    rows_sent: int | None = None
+    """Of a function: how many rows it was given for this result, what checks and attempts that failed took included."""
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as results carry them: numerics in their text form."""
         cached = None if self.cache_numerics is None else self.cache_numerics.to_text()

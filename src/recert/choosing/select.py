@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -91,7 +91,13 @@ def select(
         family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests), samples=manifest.samples,
         base_passes=(manifest.samples + manifest.selection_samples) * len(distinct),
         drawn=sum(source.forward_passes for source in sources.values()),
+        rows_sent=_added(source.rows_sent for source in sources.values()),
     )  # fmt: skip
+
+
+def _added(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _check(candidates: Mapping[str, object], alpha: float, metric: str, tolerance: float) -> None:

@@ -20,7 +20,7 @@ from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling import ProgressCallback, VoteSource, rows_sent, rows_sent_since
 from recert.sampling.network import Model
 
 
@@ -88,7 +88,7 @@ def recertify(
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     _check_compile(chosen, looks)
-    keeping = Keeping(cache, keep)
+    keeping, sent = Keeping(cache, keep), rows_sent(model)
     with (
         _opened(model, inputs, cache, chosen, identity, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
@@ -96,7 +96,7 @@ def recertify(
         task = asked.task(source, cache, family=claims, progress=chosen.progress)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
-        return _with_drawn(task.for_every_input(look.recorded(run(task))), source)
+        return _with_cost(task.for_every_input(look.recorded(run(task))), source, sent)
 
 
 def draw_votes(
@@ -145,11 +145,13 @@ def _error_of_a_claim(manifest: Manifest, alpha: float | None, claims: int, look
     return float(usual_alpha(manifest) if alpha is None else alpha) / claims / planned_share(looks)
 
 
-def _with_drawn(result: Certificates, source: VoteSource) -> Certificates:
-    """The result, with a note of how much of it was drawn now, unless all of it was."""
-    if not isinstance(source, KeptVotes) or source.forward_passes >= result.forward_passes.sum():
-        return result
-    return replace(result, settings=replace(result.settings, drawn=source.forward_passes))
+def _with_cost(result: Certificates, source: VoteSource, sent: int | None) -> Certificates:
+    """The result, with notes of how much of it was drawn now, unless all of it was, and of the rows that a function was given."""
+    kept = isinstance(source, KeptVotes) and source.forward_passes < result.forward_passes.sum()
+    drawn = source.forward_passes if isinstance(source, KeptVotes) and kept else None
+    return replace(
+        result, settings=replace(result.settings, drawn=drawn, rows_sent=rows_sent_since(source, sent))
+    )
 
 
 @dataclass(frozen=True)

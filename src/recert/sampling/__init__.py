@@ -2,7 +2,15 @@
 
 from recert.sampling.remote import Remote
 from recert.sampling.sampler import Sampler
-from recert.sampling.source import Drawn, check_unchanged, collect, collect_each, open_source
+from recert.sampling.source import (
+    Drawn,
+    check_unchanged,
+    collect,
+    collect_each,
+    open_source,
+    rows_sent,
+    rows_sent_since,
+)
 from recert.sampling.stored import StoredVotes
 from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work, most_samples
 
@@ -21,4 +29,6 @@ __all__ = [
     "collect_each",
     "most_samples",
     "open_source",
+    "rows_sent",
+    "rows_sent_since",
 ]

@@ -35,7 +35,6 @@ class Network:
         self._classes = classes
         self.requests = _requests(model, self.device)
         """How a function is asked; None for a network."""
-        self._rows = 0
         if isinstance(model, nn.Module):
             _check_eval_mode(model)
 
@@ -46,11 +45,6 @@ class Network:
                 "a model that returns labels does not tell how many classes there are; pass classes=..."
             )
         return self._classes
-
-    @property
-    def rows_sent(self) -> int:
-        """Rows that the model was given so far, whatever for: votes, checks, padding, attempts that failed."""
-        return self._rows if self.requests is None else self.requests.rows
 
     @property
     def may_be_timed(self) -> bool:
@@ -78,17 +72,12 @@ class Network:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
         _check_modes()
         with torch.inference_mode(), self.modes():
-            answer: Any = self._called(batch.to(self.dtype))
+            ask = self.model if self.requests is None else self.requests.ask
+            answer: Any = ask(batch.to(self.dtype))
         answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
         if isinstance(answer, np.ndarray):
             answer = torch.from_numpy(answer)
         return self._checked(answer, len(batch))
-
-    def _called(self, batch: Tensor) -> Any:
-        if self.requests is not None:
-            return self.requests.ask(batch)
-        self._rows += len(batch)
-        return self.model(batch)
 
     def modes(self) -> AbstractContextManager[None]:
         """The modes of torch that a model runs in, whatever surrounds the call: autocast would compute in another type."""

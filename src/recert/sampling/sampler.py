@@ -73,9 +73,10 @@ class Sampler:
         return self._network.numerics(self.batch_size)
 
     @property
-    def rows_sent(self) -> int:
-        """Rows that the model was given so far: votes, and what checks, padding and attempts that failed took beside them."""
-        return self._network.rows_sent
+    def rows_sent(self) -> int | None:
+        """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
+        requests = self._network.requests
+        return None if requests is None else requests.rows
 
     def draw(
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
