@@ -55,6 +55,7 @@ ALLOWED = {
     "keeping": {"cache", "caching", "errors", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
+    "billing": {"cache", "certification", "noise", "sampling", "spot_check"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
     "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
     "proxy": {

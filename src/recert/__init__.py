@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from recert.approximations.calibration import Calibration as Calibration
     from recert.approximations.registry import register_approximation as register_approximation
     from recert.auditing.audit import audit as audit
+    from recert.billing import Bill as Bill
+    from recert.billing import bill as bill
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
     from recert.certificates import Certificates as Certificates
@@ -59,6 +61,7 @@ _MODULES = {
     "recert.approximations.calibration": ("Calibration",),
     "recert.approximations.registry": ("register_approximation",),
     "recert.auditing.audit": ("audit",),
+    "recert.billing": ("Bill", "bill"),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
     "recert.certificates": ("Certificates", "Outcome"),

@@ -149,9 +149,7 @@ def _with_cost(result: Certificates, source: VoteSource, sent: int | None) -> Ce
     """The result, with notes of how much of it was drawn now, unless all of it was, and of the rows that a function was given."""
     kept = isinstance(source, KeptVotes) and source.forward_passes < result.forward_passes.sum()
     drawn = source.forward_passes if isinstance(source, KeptVotes) and kept else None
-    return replace(
-        result, settings=replace(result.settings, drawn=drawn, rows_sent=rows_sent_since(source, sent))
-    )
+    return replace(result, settings=replace(result.settings, drawn=drawn, rows_sent=rows_sent_since(source, sent)))
 
 
 @dataclass(frozen=True)

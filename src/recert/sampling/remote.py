@@ -60,7 +60,9 @@ class Remote:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise ValueError(f"expected a function from a batch to logits or labels, got {type(self.function).__name__}")
+            raise ValueError(
+                f"expected a function from a batch to logits or labels, got {type(self.function).__name__}"
+            )
         for name, smallest in (("retries", 0), ("in_flight", 1), ("batch_size", 1)):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < smallest:
@@ -124,8 +126,9 @@ class Requests:
     def _failed(self, error: Exception) -> None:
         with self._counting:
             self.failures += 1
-            # All requests that were under way may be about one input on which the service fails: that alone is not being down.
-            self.down = not self._answered or self.failures > self.remote.in_flight + 1
+            # All requests that were under way may be about one input on which the service fails: that alone is not being down. Of a
+            # service that has not answered yet there was one request, the probe's, which is then made without that input.
+            self.down = self.failures > (self.remote.in_flight + 1 if self._answered else 1)
         if self.down:
             raise ServiceUnavailable(
                 f"the function raised {first_line(error)}, {self.remote.retries + 1} times each for {self.failures} requests in a row; what "
@@ -149,7 +152,9 @@ def _status(error: BaseException) -> int | None:
         metadata = response.get("ResponseMetadata")
         found = [metadata.get("HTTPStatusCode")] if isinstance(metadata, dict) else []
     else:
-        found = [getattr(thing, name, None) for thing in (error, response) for name in ("status_code", "status", "code")]
+        found = [
+            getattr(thing, name, None) for thing in (error, response) for name in ("status_code", "status", "code")
+        ]
     return next((code for code in found if isinstance(code, int) and 100 <= code < 600), None)
 
 

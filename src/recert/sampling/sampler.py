@@ -152,7 +152,9 @@ class Sampler:
             return
         if not self._asked_again.are_confirmed_by(np.concatenate([chunk.votes for chunk in chunks]), taken):
             again = self._asked_again
-            raise UnusableModel(_does_not_vote_as_it_did(again.wrong, again.asked, "asked for a second time", _NOT_KEPT))
+            raise UnusableModel(
+                _does_not_vote_as_it_did(again.wrong, again.asked, "asked for a second time", _NOT_KEPT)
+            )
 
     def _largest_batch(self, chosen: int | None) -> int:
         """Rows of a batch: what was chosen, or what is usual; never more than a `Remote` allows."""
@@ -187,7 +189,11 @@ class Sampler:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
-        except (UnusableModel, ServiceUnavailable, torch.AcceleratorError):  # what has failed for good fails for every input
+        except (
+            UnusableModel,
+            ServiceUnavailable,
+            torch.AcceleratorError,
+        ):  # what has failed for good fails for every input
             raise
         except Exception as error:
             # One piece is one input. In a batch of several the network is called again for each: one bad input fails alone.

@@ -15,7 +15,6 @@ from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
 
-
 log = logging.getLogger(__name__)
 
 
