@@ -1,5 +1,6 @@
 """The verbs `certify` and `predict` (Cohen et al., 2019): draw votes, keep them, bound them."""
 
+import logging
 import os
 from dataclasses import asdict
 from typing import Any
@@ -15,8 +16,10 @@ from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
+from recert.progress import shown
 from recert.sampling import (
     ProgressCallback,
+    ShowProgress,
     VoteSource,
     Work,
     check_unchanged,
@@ -26,6 +29,8 @@ from recert.sampling import (
 )
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
+
+log = logging.getLogger(__name__)
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
@@ -50,7 +55,7 @@ def certify(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Cache:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
@@ -66,7 +71,8 @@ def certify(
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
 
-    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
+    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. Progress of work
+    that takes more than two seconds is shown in a terminal and in a notebook; True shows it always, False never.
     """
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
@@ -76,7 +82,7 @@ def certify(
     if selection_samples is None:
         selection_samples = usual_selection_samples(samples, store, before)
     check_settings(samples, selection_samples, alpha, certificate)
-    with open_votes(
+    with shown(chosen.progress) as progress, open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
         execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         passes=samples + selection_samples,
@@ -96,7 +102,7 @@ def certify(
             cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
             if before is not None:
                 check_stored_votes(cache, source)
-            _draw_missing(cache, source, chosen.progress)
+            _draw_missing(cache, source, progress)
         cache.rows_sent = rows_sent_since(source, sent)
     cache.note_look()
     return cache
@@ -106,6 +112,9 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
     """Draw what the cache lacks, and keep it as it comes."""
     position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
+    wanted = (cache.manifest.samples + cache.manifest.selection_samples) * len(position)
+    if kept := wanted - sum(len(work.samples) for work in works):
+        log.info("%d of %d votes are kept from before", kept, wanted)
     with cache.writing(before_part=lambda: check_unchanged(source)) as writer:
         try:
             for chunk in source.draw(works, "certifying", progress):
@@ -135,7 +144,7 @@ def predict(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Certificates:
     """Prediction of the smoothed model, or an abstention (PREDICT).
 
@@ -145,17 +154,11 @@ def predict(
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
     seed, sent = checked_seed(seed), rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with open_votes(
-        model,
-        inputs,
-        noise=noise,
-        seed=seed,
-        classes=classes,
-        execution=chosen,
-        passes=samples,
-    ) as source:
+    with shown(chosen.progress) as progress, open_votes(
+        model, inputs, noise=noise, seed=seed, classes=classes, execution=chosen, passes=samples
+    ) as source:  # fmt: skip
         works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
-        drawn = collect(source, works, "predicting", chosen.progress)
+        drawn = collect(source, works, "predicting", progress)
         check_unchanged(source)
     counts = np.stack([d.counts for d in drawn])
     rows = np.arange(len(counts))

@@ -22,7 +22,7 @@ from recert.keeping import Keep
 from recert.models.inference import PRECISIONS, PreparedModel, prepare
 from recert.noise import Noise, checked_seed
 from recert.recertification import recertify
-from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling import ShowProgress, VoteSource
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
 
@@ -60,7 +60,7 @@ def certify_by_proxy(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> ProxyCertification:
     """Certify a model with votes of a faster network, and few of its own: as `certify`, for less.
 

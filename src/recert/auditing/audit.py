@@ -15,7 +15,8 @@ from recert.auditing.shares import Share, enough, share_of
 from recert.cache import Cache
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteSource, Work, collect, rows_sent, rows_sent_since
+from recert.progress import shown
+from recert.sampling import ProgressCallback, ShowProgress, VoteSource, Work, collect, rows_sent, rows_sent_since
 from recert.sampling.network import Model
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
@@ -38,7 +39,7 @@ def audit(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Audit:
     """Replay a random sample of a cache's votes and decide whether the cache holds the votes of the model.
 
@@ -55,11 +56,11 @@ def audit(
     _check(alpha, tolerate, detect, samples)
     sent = rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with open_votes(
+    with shown(chosen.progress) as show, open_votes(
         model, inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
-        found = _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+        found = _audited(source, cache, samples, alpha, tolerate, detect, show)
         return replace(found, rows_sent=rows_sent_since(source, sent))
 
 

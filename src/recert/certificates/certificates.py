@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recert import metrics
 from recert.certificates.claims import Claims
+from recert.certificates.html_table import certificates_as_html
 from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings
 from recert.extras import import_extra
@@ -79,6 +80,9 @@ class Certificates:
     def __repr__(self) -> str:
         share = f"{self.certified.mean():.1%} certified" if len(self) else "none"
         return f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
+
+    def _repr_html_(self) -> str:
+        return certificates_as_html(self)
 
     def __len__(self) -> int:
         return len(self.index)

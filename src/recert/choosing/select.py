@@ -20,8 +20,9 @@ from recert.choosing.search import Search, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.planning import Objective, parse_plan
+from recert.progress import shown
 from recert.recertification.task import usual_alpha
-from recert.sampling import ProgressCallback, StoredVotes
+from recert.sampling import ShowProgress, StoredVotes
 from recert.sampling.network import Model
 
 FINAL_PASSES = 20
@@ -48,7 +49,7 @@ def select(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Chosen:
     """The cheapest candidate whose certificates reach the original's metric less `tolerance`; or none.
 
@@ -73,6 +74,7 @@ def select(
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:
+        show = stack.enter_context(shown(chosen.progress))
         sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
@@ -81,7 +83,7 @@ def select(
         search = Search(
             # The first view names inputs that the cache lacks by their places in the user's data, repeats included.
             cache=cache.about(digests).about(distinct), positions=positions, rows=rows, labels=known_labels, objective=objective,
-            tolerance=tolerance, alpha=alpha, claims=claims, progress=chosen.progress,
+            tolerance=tolerance, alpha=alpha, claims=claims, progress=show,
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
         entries, winner = search.run(sources, costs.values)

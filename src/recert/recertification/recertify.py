@@ -15,12 +15,13 @@ from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
 from recert.planning import Objective, parse_plan
+from recert.progress import shown
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource, rows_sent, rows_sent_since
+from recert.sampling import ShowProgress, VoteSource, rows_sent, rows_sent_since
 from recert.sampling.network import Model
 
 
@@ -41,7 +42,7 @@ def recertify(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Certificates:
     """Certify a modified model from the cache of the original, with `samples` forward passes per input.
 
@@ -90,10 +91,11 @@ def recertify(
     _check_compile(chosen, looks)
     keeping, sent = Keeping(cache, keep), rows_sent(model)
     with (
+        shown(chosen.progress) as show,
         _opened(model, inputs, cache, chosen, identity, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
     ):
-        task = asked.task(source, cache, family=claims, progress=chosen.progress)
+        task = asked.task(source, cache, family=claims, progress=show)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
         return _with_cost(task.for_every_input(look.recorded(run(task))), source, sent)
@@ -128,10 +130,11 @@ def draw_votes(
     _check_compile(chosen, looks)
     keeping = Keeping(cache, keep)
     with (
+        shown(chosen.progress) as show,
         _opened(model, inputs, cache, chosen, None, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
     ):
-        replay(asked.task(source, cache, progress=chosen.progress), None)
+        replay(asked.task(source, cache, progress=show), None)
 
 
 def _check_compile(execution: Execution, looks: int | None) -> None:

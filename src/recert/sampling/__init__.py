@@ -12,7 +12,7 @@ from recert.sampling.source import (
     rows_sent_since,
 )
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work, most_samples
+from recert.sampling.work import Progress, ProgressCallback, ShowProgress, VoteChunk, VoteSource, Work, most_samples
 
 __all__ = [
     "Drawn",
@@ -20,6 +20,7 @@ __all__ = [
     "ProgressCallback",
     "Remote",
     "Sampler",
+    "ShowProgress",
     "StoredVotes",
     "VoteChunk",
     "VoteSource",

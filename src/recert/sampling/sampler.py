@@ -63,6 +63,7 @@ class Sampler:
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
         self.classes = self._network.classes
+        log.info("batches of %s%d rows", "" if self._network.requests is None else "at most ", self.batch_size)
         self._name = identity
         self.identity = identify(model, identity)
         self._first, self._asked_again = FirstVotes(), VotesAskedAgain()

@@ -47,6 +47,9 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+ShowProgress = bool | ProgressCallback | None
+"""Whether progress is shown: False, never; True, from the beginning; None, of work that takes a while, in a terminal or a notebook. A
+function is called with it."""
 
 
 @runtime_checkable
