@@ -1,8 +1,9 @@
 """Functions that are asked for votes, as of a service that counts rows: how many rows, in which batches, and what errors do."""
 
+import sys
 import threading
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 import recert
 from recert import Gaussian, Remote
+from recert.cli import main
 from recert.errors import ServiceUnavailable, UnusableInputs, UnusableModel
 from recert.models.numerics import Numerics
 from recert.noise import Stream
@@ -430,3 +432,70 @@ def test_progress_is_by_rows() -> None:
 def test_wrong_options_are_refused(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Remote(**{"function": Service(), **options})
+
+
+# ---- on the command line ----
+
+OWN = """
+import numpy as np, torch, recert
+WEIGHTS = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
+ROWS = []
+def api(batch):
+    ROWS.append(len(batch))
+    return batch @ WEIGHTS
+def make():
+    return api
+def make_labels():
+    return lambda batch: api(batch).argmax(dim=1)
+remote = recert.Remote(api, batch_size=10)
+"""
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., str]]:
+    """Runs a command in a folder with a module of functions; gives what was said."""
+    (tmp_path / "services_of_mine.py").write_text(OWN)
+    np.savez(tmp_path / "x.npz", inputs=points(6), labels=np.zeros(6, np.int64))
+    monkeypatch.chdir(tmp_path)
+
+    def run(verb: str, model: str, *options: str, code: int = 0) -> str:
+        words = [*verb.split(), "--model", f"services_of_mine:{model}", "--data", "x.npz", *options]
+        monkeypatch.setattr(sys, "argv", ["recert", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        said = capsys.readouterr().err
+        assert int(stop.value.code or 0) == code, said
+        return said
+
+    yield run
+    sys.modules.pop("services_of_mine", None)
+
+
+def sent() -> list[int]:
+    """What the function of the command was sent since the last time."""
+    requests: list[int] = sys.modules["services_of_mine"].ROWS
+    now = requests[:]
+    requests.clear()
+    return now
+
+
+def test_functions_on_the_command_line(command: Callable[..., str]) -> None:
+    store, named = ["--store", "s", "--samples", "300"], ["--identity", "api-1"]
+    said = command("certify", "make", *store, "--dry-run")
+    assert "2,400 votes and 31 rows to check the function: 2,431 rows in about 41 requests of at most 64" in said
+    assert sent() == []
+    assert "(--identity)" in command("certify", "make", *store, code=1)
+    sent()
+    assert "the function was given 2,431 rows" in command("certify", "make", *store, *named)
+    requests = sent()
+    assert (sum(requests), len(requests)) == (2_431, 41)
+    command("recertify", "remote", "--store", "s", "--samples", "50", "--identity", "api-2")
+    assert max(sent()) == 10
+    command("cache audit s", "make", "--samples", "100", *named)
+    assert sum(sent()) == 600 + 7
+    command("predict", "make_labels", "--samples", "50", "--classes", "3")
+    assert sum(sent()) == 300 + 7 + 4
+    assert "name a factory that returns it, or a recert.Remote of it" in command("predict", "api", code=1)
+    assert "--device cpu with a function" in command("predict", "make", "--device", "meta", code=1)

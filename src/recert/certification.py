@@ -89,8 +89,8 @@ def certify(
     ) as source:  # fmt: skip
         if store is not None and (why := source.identity.nameless) is not None:
             raise ValueError(
-                f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
-                "another name whenever it changes"
+                f"expected identity=... (--identity) to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', "
+                "and give it another name whenever it changes"
             )
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,

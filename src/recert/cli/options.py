@@ -18,8 +18,6 @@ import typer
 # torch and what needs it are imported inside functions, here and in all commands: importing torch takes seconds, and `--help` or a
 # mistyped option must not wait for it.
 if TYPE_CHECKING:
-    from torch import nn
-
     from recert.data import Dataset
     from recert.engines import Execution
     from recert.sampling import ProgressCallback
@@ -56,6 +54,11 @@ Model = Annotated[
     ),
 ]
 Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR.")]
+Identity = Annotated[
+    str | None,
+    typer.Option(help="Name of a model that is a function, such as my-api-2024-05; another whenever it changes."),
+]
+Classes = Annotated[int | None, typer.Option(help="Number of classes, of a function that returns labels.")]
 Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
@@ -124,7 +127,7 @@ class ModelOptions:
     model: Model
     trust: Trust = False
 
-    def load(self, device: str) -> "nn.Module":
+    def load(self, device: str) -> Any:
         from recert.cli.loading import load_network
 
         return load_network(self.model, device=device, trust=self.trust)

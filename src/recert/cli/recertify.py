@@ -7,7 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_log, check_output, say, say_drawn, summary
+from recert.cli.output import check_log, check_output, say, say_drawn, say_rows_sent, summary
 from recert.cli.requirements import check_forms, check_labels
 
 
@@ -58,6 +58,7 @@ def recertify(
             help="Plan for so many looks: each has its share of alpha, and budgets of --samples, twice, four times as many, ... are fixed."
         ),
     ] = None,
+    identity: o.Identity = None,
     radii: o.Radii = "0.25,0.5,1.0",
     dry_run: o.DryRun = False,
     votes: o.VotesOptions,
@@ -101,7 +102,7 @@ def recertify(
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
-            execution=run.execution(progress),
+            identity=identity, execution=run.execution(progress),
         )  # fmt: skip
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
@@ -110,3 +111,4 @@ def recertify(
     finish(certificates, dataset, result, row, certificates.guarantee)
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))
+    say_rows_sent(certificates.settings.rows_sent)
