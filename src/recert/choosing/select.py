@@ -87,6 +87,8 @@ def select(
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
         entries, winner = search.run(sources, costs.values)
+        if winner is not None:  # the only one about which something is claimed
+            sources[winner[0]].check_unchanged()
     return Chosen(
         winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
         metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,
