@@ -178,6 +178,17 @@ def test_a_store_is_continued_in_batches_of_another_size(tmp_path: Path) -> None
     assert "mixed numerics (batch_size)" in more.certificates.guarantee
 
 
+def test_votes_that_were_kept_are_not_paid_for_again_in_batches_of_another_size(tmp_path: Path) -> None:
+    cache, changed = certify(Service(), store=tmp_path / "cache", identity="a"), Service(0.05)
+    options: Any = {"samples": 50, "identity": "b"}
+    first = recert.recertify(changed, points(6), cache, **options)
+    changed.requests.clear()
+    again = recert.recertify(Remote(changed, batch_size=10), points(6), cache, **options)
+    assert np.array_equal(first.radius, again.radius)
+    assert again.settings.drawn == 0
+    assert changed.rows == 7 + 8 == again.settings.rows_sent
+
+
 def test_a_store_of_an_older_version_is_continued() -> None:
     """Its batches were padded, and nothing was recorded about that."""
     older = Numerics.from_text({"device": "cpu", "batch_size": "512"})

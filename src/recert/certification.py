@@ -69,7 +69,8 @@ def certify(
 
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
-    needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
+    needs `identity`, a name for it, to be stored, and `classes` if it returns labels. It is given the rows that are needed and about one
+    in a hundred more, which `cache.rows_sent` counts; `recert.bill` says so before, and `recert.Remote` how a service is asked.
 
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. Progress of work
     that takes more than two seconds is shown in a terminal and in a notebook; True shows it always, False never.

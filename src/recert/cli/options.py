@@ -81,7 +81,9 @@ Shard = Annotated[
 ]
 Split = Annotated[str, typer.Option(help="Which split of the data.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
-BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; the fastest if not given.")]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Samples per batch; the fastest if not given, and of a function at most 64.")
+]
 UsePrecision = Annotated[
     Precision | None,
     typer.Option(

@@ -24,7 +24,7 @@ class Execution:
     `precision`, `compile` and `channels_last` are those of `recert.prepare`, for a model that is not prepared yet; `compile="auto"`
     compiles where that is expected to save more seconds than it takes, and continues a store as it was begun. `runtime`
     "onnxruntime" computes in float32 on the CPU. A batch size that is not given is the one that the cache was made with on such a
-    machine, or else the fastest. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
+    machine, or else the fastest; of a function it is the most rows of a call, 64 if not given. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
     here if not given). `allow_numerics` accepts votes that were drawn with other numerics beside those in a store, and
     workers that compute differently. `progress` is shown of work that takes more than a few seconds, in a terminal or a notebook;
     True shows it everywhere, False never, and a function is called with a `recert.Progress` now and then.

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from recert.noise import Noise, Stream, input_digest, noise_key
 from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
 from recert.sampling.device_lane import DeviceLane
-from recert.sampling.host_lane import HostLane, Ticket
+from recert.sampling.host_lane import HostLane
 from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
+from recert.sampling.pending import NOT_KEPT, Pending, raising, votes_otherwise
 from recert.sampling.probe import PROBE_ROWS, probe, probe_function
 from recert.sampling.remote import Remote, Requests
 from recert.sampling.replays import FirstVotes, VotesAskedAgain
@@ -131,14 +132,14 @@ class Sampler:
         if not self._first.works:
             return
         if identify(self._network.model, self._name) != self.identity:
-            raise UnusableModel(f"the model was changed while its votes were drawn; {_NOT_KEPT}")
+            raise UnusableModel(f"the model was changed while its votes were drawn; {NOT_KEPT}")
         again = self._again
         if again is None:
             chunks = self._drawn(self._first.works, "replaying", None, replaying=False)
             again = np.concatenate([chunk.votes for chunk in chunks])
         half = self._network.dtype not in (torch.float32, torch.float64)
         if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
-            raise UnusableModel(_does_not_vote_as_it_did(wrong, len(again), "drawn first", _NOT_KEPT))
+            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn first"))
 
     def _ask_again(self, requests: Requests) -> None:
         """The same of a function, of which nothing but its votes can be looked at: few of them, since each may cost money."""
@@ -153,9 +154,7 @@ class Sampler:
             return
         if not self._asked_again.are_confirmed_by(np.concatenate([chunk.votes for chunk in chunks]), taken):
             again = self._asked_again
-            raise UnusableModel(
-                _does_not_vote_as_it_did(again.wrong, again.asked, "asked for a second time", _NOT_KEPT)
-            )
+            raise UnusableModel(votes_otherwise(again.wrong, again.asked, "asked for a second time"))
 
     def _largest_batch(self, chosen: int | None) -> int:
         """Rows of a batch: what was chosen, or what is usual; never more than a `Remote` allows."""
@@ -172,9 +171,9 @@ class Sampler:
 
     def _under_way(
         self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]
-    ) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
+    ) -> Iterator[tuple[list[Piece], list[Pending]]]:
         """Batches in order, each handed out when some more have been begun. Of inputs that have failed no more are begun."""
-        waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
+        waiting: deque[tuple[list[Piece], list[Pending]]] = deque()
         for batch in pack(works, self.batch_size):
             if _all_failed(batch, failed):
                 continue
@@ -186,7 +185,7 @@ class Sampler:
         while waiting:
             yield waiting.popleft()
 
-    def _finished(self, batch: list[Piece], parts: list["_Pending"], failed: dict[int, str]) -> Iterator[VoteChunk]:
+    def _finished(self, batch: list[Piece], parts: list[Pending], failed: dict[int, str]) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
@@ -212,26 +211,26 @@ class Sampler:
             share = seconds * piece.length / drawn
             yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
 
-    def _begin(self, wanted: NoisyRows) -> list["_Pending"]:
+    def _begin(self, wanted: NoisyRows) -> list[Pending]:
         """Start a batch; in parts if memory ran out and batches have become smaller since it was packed."""
         starts = range(0, len(wanted.rows), self.batch_size)
         return [self._begin_part(wanted.part(start, self.batch_size)) for start in starts]
 
-    def _begin_part(self, rows: NoisyRows) -> "_Pending":
+    def _begin_part(self, rows: NoisyRows) -> Pending:
         # Padded to the full batch size: a network computes other last bits for other batch shapes, and votes must not depend on
         # how many samples are left. A function is given the rows that are needed and no others: it may be paid by the row.
         try:
             sent = rows.padded(self.batch_size) if self._network.requests is None else rows
-            return _Pending(rows, self.batch_size, self._lane.submit(sent))
+            return Pending(rows, self.batch_size, self._lane.submit(sent))
         except Exception as error:
             # Raised when it is this batch's turn, so that earlier batches, which are still under way, are not lost.
-            return _Pending(rows, self.batch_size, _raising(error))
+            return Pending(rows, self.batch_size, raising(error))
 
-    def _results(self, parts: list["_Pending"]) -> tuple[Votes, float]:
+    def _results(self, parts: list[Pending]) -> tuple[Votes, float]:
         votes, seconds = zip(*(self._result(part) for part in parts), strict=True)
         return np.concatenate(votes), sum(seconds)
 
-    def _result(self, part: "_Pending") -> tuple[Votes, float]:
+    def _result(self, part: Pending) -> tuple[Votes, float]:
         """Votes of a part without its padding; when memory ran out, again in smaller parts."""
         try:
             votes, seconds = part.ticket()
@@ -319,31 +318,5 @@ class Sampler:
             look(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """Rows under way."""
-
-    rows: NoisyRows
-    batch_size: int
-    ticket: Ticket
-
-
-_NOT_KEPT = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
-
-
-def _does_not_vote_as_it_did(wrong: int, votes: int, which: str, remedy: str) -> str:
-    return (
-        f"the model does not vote as it did: {wrong} of {votes} votes that were {which} are others now, beside other "
-        f"rows in their batch: as if it counted its calls, looked at the clock, or at the rows around; {remedy}"
-    )
-
-
 def _all_failed(batch: Sequence[Piece], failed: Mapping[int, str]) -> bool:
     return all(piece.work.position in failed for piece in batch)
-
-
-def _raising(error: Exception) -> Ticket:
-    def ticket() -> tuple[Votes, float]:
-        raise error
-
-    return ticket
