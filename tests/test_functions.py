@@ -82,7 +82,7 @@ def votes(function: Any, **options: Any) -> list[list[int]]:
 # ---- how many rows ----
 
 
-@pytest.mark.parametrize(("inputs", "samples"), [(6, 300), (20, 500)])
+@pytest.mark.parametrize(("inputs", "samples"), [(15, 500), (20, 800)])
 def test_rows_sent_are_those_needed_and_two_in_a_hundred_more(inputs: int, samples: int) -> None:
     x = points(inputs)
     service, changed = Service(), Service(0.05)
@@ -364,15 +364,24 @@ def test_an_input_on_which_the_service_fails_is_named_and_the_others_go_on(
     assert service.rows < 5 * 700 + 2 * (in_flight + 4) * 64 + 60
 
 
+def test_neighbours_on_which_the_service_always_fails_are_not_taken_for_a_service_that_is_down() -> None:
+    x = points(8)
+    x[2:6, 0] = BRIGHT
+    service = Remote(Service(fails=bright(Status(500))), in_flight=1, retries=0)
+    with pytest.raises(UnusableInputs, match="failed on 4 of 8 inputs"):
+        recert.certify(service, x, noise=NOISE, samples=200)
+
+
 @pytest.mark.parametrize("in_flight", [1, 4])
-def test_a_service_that_stops_ends_the_run_and_loses_nothing(in_flight: int, tmp_path: Path) -> None:
+def test_a_service_that_stops_ends_the_run_and_what_came_is_kept(in_flight: int, tmp_path: Path) -> None:
     service = Service(fails=lambda service, batch: ConnectionError("gone") if len(service.requests) > 20 else None)
     remote = Remote(service, in_flight=in_flight, retries=2, wait=0)
-    with pytest.raises(ServiceUnavailable, match=r"ConnectionError: gone, 3 times each for \d requests in a row"):
+    with pytest.raises(ServiceUnavailable, match=r"ConnectionError: gone, 3 times each for \d+ requests in a row"):
         certify(remote, store=tmp_path, identity="a")
-    assert len(service.requests) <= 20 + 3 * (2 * in_flight + 4)
+    assert len(service.requests) <= 20 + 3 * (2 * in_flight + 9)
     left = sum(len(gap) for _, _, gap in recert.Cache.open(tmp_path).missing())
-    assert left == 2_400 - 18 * 64  # two of the requests that were answered were the probe's
+    # Two of the requests that were answered were the probe's. What came out of turn, before an answer that never came, is asked again.
+    assert 2_400 - 18 * 64 <= left <= 2_400 - (18 - in_flight + 1) * 64
     service.fails = None
     service.requests.clear()
     certify(remote, store=tmp_path, identity="a")

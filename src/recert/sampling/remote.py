@@ -17,6 +17,8 @@ USUAL_BATCH = 64
 """Rows of a request unless given: a few megabytes of images, which services take in one request; more saves hardly any overhead."""
 LONGEST_WAIT = 60.0
 """Seconds between two attempts, at most: also where the service asks for more."""
+OWN_FAILURES_IN_A_ROW = 8
+"""After so many requests more than can be under way, all of them answered with 500, the service is taken to be down."""
 PASSING_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 """Status codes of HTTP after which the same request may succeed: time-outs, too many requests, a server that is busy or restarts."""
 PASSING_NAMES = frozenset({"ConnectionError", "Timeout", "TimeoutException", "TransportError", "APIConnectionError"})
@@ -126,9 +128,11 @@ class Requests:
     def _failed(self, error: Exception) -> None:
         with self._counting:
             self.failures += 1
-            # All requests that were under way may be about one input on which the service fails: that alone is not being down. Of a
-            # service that has not answered yet there was one request, the probe's, which is then made without that input.
-            self.down = self.failures > (self.remote.in_flight + 1 if self._answered else 1)
+            # All requests that were under way may be about one input on which the service fails: that is not being down. Nor are
+            # failures of the service's own program (500), which may be about some inputs that are neighbours. Of a service that has not
+            # answered yet there was one request, the probe's, which is then made without that input.
+            more = OWN_FAILURES_IN_A_ROW if _status(error) == 500 else 1
+            self.down = self.failures > (self.remote.in_flight + more if self._answered else 1)
         if self.down:
             raise ServiceUnavailable(
                 f"the function raised {first_line(error)}, {self.remote.retries + 1} times each for {self.failures} requests in a row; what "
