@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -414,6 +415,7 @@ def test_as_many_requests_as_allowed_are_in_flight_and_no_more() -> None:
         with lock:
             active.append(1)
             most[0] = max(most[0], len(active))
+        time.sleep(0.005)  # for one that is not allowed to come in beside the others
         if len(batch) == 25:  # neither the probe nor what is asked again
             together.wait()  # three must have come to go on
         with lock:
@@ -425,15 +427,17 @@ def test_as_many_requests_as_allowed_are_in_flight_and_no_more() -> None:
     assert np.array_equal(cache.counts(Stream.ESTIMATION), certify(Network(), 3, samples=200).counts(Stream.ESTIMATION))
 
 
-def test_a_draw_that_is_given_up_sends_nothing_more() -> None:
-    service = Service()
-    source = Sampler(Remote(service, in_flight=2, batch_size=10), points(2), noise=NOISE, seed=0)
-    work = Work(0, Stream.ESTIMATION, range(10_000))
-    given_up = source.draw([work])
+def test_a_draw_that_is_given_up_sends_nothing_again() -> None:
+    """Not even a request that would wait for a minute to be sent another time."""
+    service = Service(fails=lambda service, batch: Status(503) if len(service.requests) > 3 else None)
+    source = Sampler(Remote(service, in_flight=2, batch_size=10, wait=60.0), points(2), noise=NOISE, seed=0)
+    given_up = source.draw([Work(0, Stream.ESTIMATION, range(10_000))])
     next(given_up)
     given_up.close()  # type: ignore[attr-defined]
-    collect(source, [Work(1, Stream.ESTIMATION, range(10))], "")
-    assert len(service.requests) <= 2 + 5 + 1
+    service.fails = None
+    drawn = collect(source, [Work(1, Stream.ESTIMATION, range(10))], "")
+    assert len(drawn[0].votes) == 10
+    assert len(service.requests) <= 2 + 3 + 1
 
 
 def test_progress_is_by_rows() -> None:

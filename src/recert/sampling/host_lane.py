@@ -1,10 +1,8 @@
 """Batches through a network whose noise the CPU makes: that of the next one while the network works on this one."""
 
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,7 +31,6 @@ class HostLane:
         # Several requests to a service at a time, each in a thread that waits for it. Everything else is called in the user's thread.
         self._requests = ThreadPoolExecutor(in_flight, thread_name_prefix="recert-request") if in_flight > 1 else None
         self.depth = in_flight + 1
-        self._under_way: deque[Future[Any]] = deque(maxlen=2 * self.depth)
 
     def submit(self, rows: NoisyRows) -> Ticket:
         """Begin a batch."""
@@ -41,14 +38,7 @@ class HostLane:
         if self._requests is None:
             return lambda: self._votes(noisy)
         answer = self._requests.submit(lambda: self._votes(noisy)[0])
-        self._under_way.append(answer)
         return lambda: _waited_for(answer)
-
-    def forget(self) -> None:
-        """Give up requests that nobody waits for any more: those that have not begun are never sent."""
-        for answer in self._under_way:
-            answer.cancel()
-        self._under_way.clear()
 
     def noisy(self, rows: NoisyRows) -> Tensor:
         """The batch itself, in the network's type and memory format."""

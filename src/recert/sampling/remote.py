@@ -117,13 +117,12 @@ class Requests:
         self._draws += 1
         self._stopped.clear()
 
-    def end(self) -> bool:
-        """A draw has ended. After the last one no request waits any longer to be sent again; whether it was the last."""
+    def end(self) -> None:
+        """A draw has ended. After the last one no request waits any longer to be sent again."""
+        # Votes are asked for again while others are drawn: that is a draw within another one, whose requests go on.
         self._draws -= 1
-        if self._draws:
-            return False
-        self._stopped.set()
-        return True
+        if not self._draws:
+            self._stopped.set()
 
     def _failed(self, error: Exception) -> None:
         with self._counting:

@@ -111,7 +111,7 @@ class Sampler:
 
     @contextmanager
     def _giving_up_what_is_left(self) -> Iterator[None]:
-        """However a draw ends, no request to a service is left waiting behind it."""
+        """However a draw ends, no request to a service waits behind it to be sent again."""
         requests = self._network.requests
         if requests is None:
             yield
@@ -120,9 +120,7 @@ class Sampler:
         try:
             yield
         finally:
-            # Not if this draw is part of another one, whose requests go on: votes are asked for again while others are drawn.
-            if requests.end() and isinstance(self._lane, HostLane):
-                self._lane.forget()
+            requests.end()
 
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
