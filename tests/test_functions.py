@@ -429,10 +429,19 @@ def test_as_many_requests_as_allowed_are_in_flight_and_no_more() -> None:
 
 def test_a_draw_that_is_given_up_sends_nothing_again() -> None:
     """Not even a request that would wait for a minute to be sent another time."""
-    service = Service(fails=lambda service, batch: Status(503) if len(service.requests) > 3 else None)
+    failed = threading.Event()
+
+    def busy(service: Service, batch: Tensor) -> Exception | None:
+        if len(service.requests) <= 3:
+            return None
+        failed.set()
+        return Status(503)
+
+    service = Service(fails=busy)
     source = Sampler(Remote(service, in_flight=2, batch_size=10, wait=60.0), points(2), noise=NOISE, seed=0)
     given_up = source.draw([Work(0, Stream.ESTIMATION, range(10_000))])
     next(given_up)
+    assert failed.wait(60)
     given_up.close()  # type: ignore[attr-defined]
     service.fails = None
     drawn = collect(source, [Work(1, Stream.ESTIMATION, range(10))], "")

@@ -92,30 +92,32 @@ class Requests:
 
     def ask(self, batch: Tensor) -> Any:
         """The answer of the function; after errors that pass, asked again."""
+        stopped = self._stopped  # of the draw that wants it: the next one has another
         for attempt in range(self.remote.retries + 1):
             with self._counting:
                 self.rows, self.sent = self.rows + len(batch), self.sent + 1
             try:
                 answer = self.remote.function(batch)
             except Exception as error:
-                if not self.remote.passes(error) or self._stopped.is_set():
+                if not self.remote.passes(error) or stopped.is_set():
                     raise
                 if attempt == self.remote.retries:
                     self._failed(error)
                     raise
-                self._wait(attempt, error)
-                if self._stopped.is_set():
+                self._wait(attempt, error, stopped)
+                if stopped.is_set():
                     raise
             else:
                 with self._counting:
-                    self.failures, self._answered = 0, True
+                    self.failures, self._answered, self.down = 0, True, False
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
     def begin(self) -> None:
         """A draw begins, maybe within another one."""
         self._draws += 1
-        self._stopped.clear()
+        if self._draws == 1:
+            self._stopped = threading.Event()
 
     def end(self) -> None:
         """A draw has ended. After the last one no request waits any longer to be sent again."""
@@ -138,14 +140,14 @@ class Requests:
                 "was drawn is kept where votes are kept: do the same again when the service answers"
             ) from error
 
-    def _wait(self, attempt: int, error: Exception) -> None:
+    def _wait(self, attempt: int, error: Exception, stopped: threading.Event) -> None:
         # Between half of it and all of it, by the system's generator: requests that failed together do not come back together.
         seconds = min(self.remote.wait * 2**attempt, LONGEST_WAIT) * random.SystemRandom().uniform(0.5, 1.0)
         seconds = max(seconds, min(_asked_to_wait(error), LONGEST_WAIT))
         log.warning(
             "%s: asked again in %.1f s (%d of %d)", first_line(error), seconds, attempt + 1, self.remote.retries
         )
-        self._stopped.wait(seconds)
+        stopped.wait(seconds)
 
 
 def _status(error: BaseException) -> int | None:
