@@ -43,10 +43,10 @@ Every command is also reached by `python -m recert`.
 
 GROUPS = {
     "What to call": (
-        "certify", "recertify", "certify_by_proxy", "predict", "select", "compare", "audit", "expected_gain", "train", "approximate", "prepare", "draw_votes",
+        "certify", "recertify", "certify_by_proxy", "predict", "select", "compare", "audit", "expected_gain", "train", "approximate", "prepare", "draw_votes", "bill",
     ),
-    "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Progress"),
-    "What comes back": ("Cache", "Certificates", "Certificate", "ExpectedGain", "Outcome", "Numerics", "RecertError"),
+    "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Remote", "Progress"),
+    "What comes back": ("Cache", "Certificates", "Certificate", "ExpectedGain", "Outcome", "Numerics", "Bill", "RecertError"),
     "Noises": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "Methods of re-certification": ("Irs", "Scratch", "Method", "Strategy", "register_method"),
     "For extensions": ("VoteSource", "Work", "VoteChunk", "open_source", "register_engine", "register_approximation"),

@@ -32,5 +32,4 @@ print(f"version 1: average certified radius {cache.certificates.average_certifie
 print(f"version 2: average certified radius {result.average_certified_radius(truth):.3f}, ", end="")
 print(f"{result.mean_forward_passes:.0f} answers per input instead of {CHOOSE + BOUND:,}")
 
-# With copies of your own making, ask the new version only about those that recertify wants: it may be any callable on
-# batches, and `recert.certify(callable, inputs, identity="service-2024-05", classes=2, store=...)` makes copies and keeps votes.
+# A service that can be asked whenever it is needed is a function, and no copies need to be kept: see certify_an_api.py.

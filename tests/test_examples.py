@@ -10,6 +10,7 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SAYS = {
     "your_own_model.py": "certified accuracy at 0.25",
+    "certify_an_api.py": "rows sent; average certified radius",
     "remote_api.py": "version 2: average certified radius",
     "fine_tuned.py": "fine-tuned: ACR",
     "choose_compressed.py": "winner: ",

@@ -18,7 +18,6 @@ from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
 from recert.sampling import Sampler, Work, collect
-from recert.sampling.probe import PROBE_BATCHES
 from recert.votes import nobody, vote_dtype
 
 NOISE = Gaussian(0.7)
@@ -74,11 +73,12 @@ def test_batch_size_does_not_matter_here(batch_size: int) -> None:
 def test_every_batch_has_one_padded_shape() -> None:
     shapes = []
 
-    def model(batch: Tensor) -> Tensor:
-        shapes.append(tuple(batch.shape))
-        return batch[:, 0, :2]
+    class Shapes(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            shapes.append(tuple(batch.shape))
+            return batch[:, 0, :2]
 
-    draw(model, inputs(3, 2, 5), estimation(3, 7), batch_size=4)
+    draw(Shapes().eval(), inputs(3, 2, 5), estimation(3, 7), batch_size=4)
     assert set(shapes) == {(4, 2, 5)}
     assert len(shapes) == 5 + 6  # the probe, then 21 samples in batches of 4
 
@@ -351,18 +351,6 @@ def test_the_batch_size_on_a_cpu_is_found_by_timing(milliseconds: Callable[[int]
     asked = Timed(milliseconds).eval()
     assert Sampler(asked, inputs(2, 3, 32, 32), noise=NOISE, seed=3, batch_size=16).batch_size == 16
     assert set(asked.rows) == {16, 1}  # a size that is given is not searched for, and one row comes alone
-
-
-def test_a_function_is_not_called_to_time_it() -> None:
-    """It may ask a service that counts the calls."""
-    rows = []
-
-    def model(batch: Tensor) -> Tensor:
-        rows.append(len(batch))
-        return batch.flatten(1)[:, :2]
-
-    Sampler(model, inputs(2, 3, 32, 32), noise=NOISE, seed=3)
-    assert rows == [32] * PROBE_BATCHES
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from recert.approximations.calibration import Calibration as Calibration
     from recert.approximations.registry import register_approximation as register_approximation
     from recert.auditing.audit import audit as audit
+    from recert.billing import Bill as Bill
+    from recert.billing import bill as bill
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
     from recert.certificates import Certificate as Certificate
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from recert.recertification.registry import register_method as register_method
     from recert.recertification.scratch import Scratch as Scratch
     from recert.sampling import Progress as Progress
+    from recert.sampling import Remote as Remote
     from recert.sampling import StoredVotes as StoredVotes
     from recert.sampling import VoteChunk as VoteChunk
     from recert.sampling import VoteSource as VoteSource
@@ -61,6 +64,7 @@ _MODULES = {
     "recert.approximations.calibration": ("Calibration",),
     "recert.approximations.registry": ("register_approximation",),
     "recert.auditing.audit": ("audit",),
+    "recert.billing": ("Bill", "bill"),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
     "recert.certificates": ("Certificate", "Certificates", "Outcome"),
@@ -77,7 +81,7 @@ _MODULES = {
     "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
-    "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
+    "recert.sampling": ("Progress", "Remote", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")

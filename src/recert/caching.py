@@ -1,8 +1,9 @@
 """A source that draws each vote once, however often it is asked for, and stores it: in memory, or on disk."""
 
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Self
@@ -17,9 +18,11 @@ from recert.cache.votes import Slot
 from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
 from recert.models.numerics import Numerics
-from recert.sampling.source import check_unchanged
+from recert.sampling.source import check_unchanged, rows_sent
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
 from recert.spot_check import check_stored_votes
+
+log = logging.getLogger(__name__)
 
 Path = str | os.PathLike[str]
 
@@ -107,6 +110,11 @@ class CachingSource:
         return int(getattr(self._source, "passes_at_once", 1))
 
     @property
+    def rows_sent(self) -> int | None:
+        """Rows that the source gave a function so far, whatever for; None of other sources."""
+        return rows_sent(self._source)
+
+    @property
     def seconds_per_pass(self) -> float:
         """The mean over all votes, those in the store included, of what drawing them took."""
         return self._seconds / self._votes if self._votes else 0.0
@@ -121,6 +129,7 @@ class CachingSource:
         if missing and self._store is not None and self._writer is None and self._source is not None:
             self._begin_writing(self._store)
             missing = self._missing(works)  # another process may have drawn some of them
+        _log_known(task, works, missing.values())
         chunks = self._drawn(list(missing.values()), task, progress)
         left = {id(work): len(work.samples) for work in missing.values()}
         seconds = dict.fromkeys(left, 0.0)
@@ -249,6 +258,12 @@ class CachingSource:
                 assert row.votes is not None
                 self._known.put((row.digest, row.stream), row.samples, row.votes)
             self._unread.discard(name)
+
+
+def _log_known(task: str, works: Sequence[Work], missing: Iterable[Work]) -> None:
+    wanted, new = (sum(len(work.samples) for work in some) for some in (works, missing))
+    if new < wanted:
+        log.info("%s: %d of %d votes are known already", task, wanted - new, wanted)
 
 
 def _samples(work: Work) -> Samples:

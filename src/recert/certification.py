@@ -1,5 +1,6 @@
 """The verbs `certify` and `predict` (Cohen et al., 2019): draw votes, keep them, bound them."""
 
+import logging
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -19,11 +20,25 @@ from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.planning import Selection, parse_plan, votes_to_bound
-from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect, most_samples
+from recert.progress import shown
+from recert.sampling import (
+    ProgressCallback,
+    ShowProgress,
+    VoteSource,
+    Work,
+    check_unchanged,
+    collect,
+    most_samples,
+    rows_sent,
+    rows_sent_since,
+)
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
 from recert.votes import SelectionCounts
+
+log = logging.getLogger(__name__)
+
 
 CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
@@ -48,7 +63,7 @@ def certify(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Cache: ...
 
 
@@ -78,7 +93,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Cache | Certificates:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
@@ -100,7 +115,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
 
     With `store`, votes are kept there (a path or an fsspec URL) and an interrupted run continues where it stopped. A
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
-    needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
+    needs `identity`, a name for it, to be stored, and `classes` if it returns labels. It is given the rows that are needed and about one
+    in a hundred more, which `cache.rows_sent` counts; `recert.bill` says so before, and `recert.Remote` how a service is asked.
 
     With `at`, a radius or several, the question is whether the radius is at least so large, and the result is `Certificates`: each
     input is drawn until the largest of them is shown, or the next seems out of reach, or it has had `samples` votes. Many
@@ -108,14 +124,15 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     `enough`, a function of the certificates so far, may end it. With `store` the votes are kept: a later call without `at`
     draws what it lacks, and makes claims of its own, whose error is added.
 
-    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
+    `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it. Progress of work
+    that takes more than two seconds is shown in a terminal and in a notebook; True shows it always, False never.
     """
     inputs = gathered(inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     bounds.check_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
-    before = None if store is None else Cache.manifest_at(store)
+    before, sent = None if store is None else Cache.manifest_at(store), rows_sent(model)
     if at is not None:
         if plan is not None:
             raise ValueError(
@@ -127,21 +144,22 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
             at=tuple(sequential.checked_radii(at).tolist()), family=members,
         )  # fmt: skip
         _check_question(asked, noise)
-        with open_votes(
+        with shown(chosen.progress) as progress, open_votes(
             model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
             execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         ) as opened:  # fmt: skip
             _check_name(opened, store)
             kept = None if store is None else CachingSource(opened, store=store, allow_numerics=chosen.allow_numerics)
             with kept or nullcontext(opened) as source:
-                return _decided(source, replace(asked, model=asdict(source.identity)), noise, enough, chosen.progress)
+                result = _decided(source, replace(asked, model=asdict(source.identity)), noise, enough, progress)
+                return replace(result, settings=replace(result.settings, rows_sent=rows_sent_since(source, sent)))
     if enough is not None:
         raise ValueError("expected at=... with enough=..., got none; without a radius to decide all votes are drawn")
     plan = chosen_plan(plan, before)
     if selection_samples is None:
         selection_samples = usual_selection_samples(samples, store, before, planned=bool(plan))
     check_settings(samples, selection_samples, alpha, certificate)
-    with open_votes(
+    with shown(chosen.progress) as progress, open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
         execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         passes=samples + selection_samples,
@@ -157,10 +175,11 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
             cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
             if before is not None:
                 check_stored_votes(cache, source)
-            _draw_missing(cache, source, chosen.progress)
+            _draw_missing(cache, source, progress)
             if cache.to_be_planned():  # with a plan only selection votes were drawn so far
                 cache.share_out(_shared_out(cache, most_samples(source, Stream.ESTIMATION)))
-                _draw_missing(cache, source, chosen.progress)
+                _draw_missing(cache, source, progress)
+        cache.rows_sent = rows_sent_since(source, sent)
     cache.note_look()
     return cache
 
@@ -185,7 +204,7 @@ def _check_question(asked: Settings, noise: Noise) -> None:
 def _check_name(source: VoteSource, store: object) -> None:
     if store is not None and (why := source.identity.nameless) is not None:
         raise ValueError(
-            f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
+            f"expected identity=... (--identity) to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
             "another name whenever it changes"
         )
 
@@ -224,6 +243,9 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
     """Draw what the cache lacks, and keep it as it comes."""
     position = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     works = [Work(position[digest], stream, gap) for digest, stream, gap in cache.missing()]
+    wanted = (cache.manifest.samples + cache.manifest.selection_samples) * len(position)
+    if kept := wanted - sum(len(work.samples) for work in works):
+        log.info("%d of %d votes are kept from before", kept, wanted)
     with cache.writing(before_part=lambda: check_unchanged(source)) as writer:
         try:
             for chunk in source.draw(works, "certifying", progress):
@@ -275,7 +297,7 @@ def predict(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Certificates:
     """Prediction of the smoothed model, or an abstention (PREDICT).
 
@@ -283,19 +305,13 @@ def predict(
     Nothing is said about a radius, which is 0 here.
     """
     check_settings(samples, 1, alpha, "one-sided", smallest=1)
-    seed = checked_seed(seed)
+    seed, sent = checked_seed(seed), rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with open_votes(
-        model,
-        gathered(inputs),
-        noise=noise,
-        seed=seed,
-        classes=classes,
-        execution=chosen,
-        passes=samples,
-    ) as source:
+    with shown(chosen.progress) as progress, open_votes(
+        model, gathered(inputs), noise=noise, seed=seed, classes=classes, execution=chosen, passes=samples
+    ) as source:  # fmt: skip
         works = [Work(i, Stream.ESTIMATION, range(samples)) for i in range(len(source.digests))]
-        drawn = collect(source, works, "predicting", chosen.progress)
+        drawn = collect(source, works, "predicting", progress)
         check_unchanged(source)
     counts = np.stack([d.counts for d in drawn])
     rows = np.arange(len(counts))
@@ -311,7 +327,7 @@ def predict(
     )
     settings = Settings(
         method="predict", certificate="none", alpha=alpha, error=alpha, noise=noise.spec, seed=seed, samples=samples,
-        selection_samples=0, model=asdict(source.identity), numerics=source.numerics,
+        selection_samples=0, model=asdict(source.identity), numerics=source.numerics, rows_sent=rows_sent_since(source, sent),
     )  # fmt: skip
     return Certificates.build(
         source.digests, claims, settings, noise, top_votes=first, samples=samples, forward_passes=samples,

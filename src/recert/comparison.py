@@ -17,10 +17,11 @@ from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.metrics import Speedup, speedup_by_area, speedup_by_ratio
 from recert.models.calibrated import warn_of_calibration
+from recert.progress import shown
 from recert.recertification import Strategy, method_named, recertify
 from recert.recertification.run import run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling import ProgressCallback, ShowProgress, VoteSource
 from recert.sampling.gathering import gathered
 from recert.sampling.network import Model
 
@@ -90,7 +91,7 @@ def compare(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Comparison:
     """Curves of the methods and of both baselines. Every vote is drawn once; costs are as if each run stood alone.
 
@@ -109,6 +110,7 @@ def compare(
     pairs = [(name, kind) for kind in dict.fromkeys(kinds.values()) for name in BASELINES]
     keeping = Keeping(cache, keep)
     with (
+        shown(chosen.progress) as show,
         open_votes(
             model,
             gathered(inputs),
@@ -121,7 +123,7 @@ def compare(
         keeping.caching(votes) as source,
     ):
         warn_of_calibration(model, votes.digests, stacklevel=2)
-        sweep = _Sweep(source, cache, labels, alpha, chosen.progress)
+        sweep = _Sweep(source, cache, labels, alpha, show)
         ours = {name: sweep.curve(ours_by_name[name], kind, budgets) for name, kind in kinds.items()}
         theirs = {
             (name, kind): sweep.curve(method_named(name), kind, baseline_budgets or budgets) for name, kind in pairs
@@ -155,7 +157,7 @@ class _Sweep:
         if not method.baseline:
             return recertify(
                 self.source, None, self.cache, samples=samples, alpha=self.alpha, method=method, certificate=kind,
-                progress=self.progress,
+                progress=self.progress or False,
             )  # fmt: skip
         # What a baseline would have cost is asked, not what it claims: that is no look at the model.
         alpha = usual_alpha(self.cache.manifest) if self.alpha is None else self.alpha

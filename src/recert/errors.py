@@ -13,6 +13,10 @@ class UnusableModel(RecertError):
     """The model cannot be certified as it is: the message says why and what to change."""
 
 
+class ServiceUnavailable(RecertError):
+    """A service behind a function does not answer, however often it is asked: do the same again later, it continues."""
+
+
 class UnusableInputs(RecertError):
     """The network raised on some inputs; the votes of all others were drawn. `failures`: position to (digest, reason)."""
 

@@ -128,6 +128,10 @@ class KeptVotes(CachingSource):
 def folder_name(source: VoteSource) -> str:
     """By all that votes depend on: two models, or two ways to compute one, never share a folder."""
     numerics = {name: sorted(values) for name, values in source.numerics.values.items()}
+    if (
+        source.numerics.unpadded
+    ):  # batches are of many lengths: with another limit nothing that was paid for is asked again
+        numerics.pop("batch_size", None)
     noise = None if source.noise is None else source.noise.spec
     about = [asdict(source.identity), noise, source.seed, source.classes, list(source.input_shape), numerics]
     return hashlib.sha256(json.dumps(about, sort_keys=True, default=int).encode()).hexdigest()[:32]

@@ -22,7 +22,7 @@ from recert.keeping import Keep
 from recert.models.inference import PRECISIONS, PreparedModel, prepare
 from recert.noise import Noise, checked_seed
 from recert.recertification import recertify
-from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling import ShowProgress, VoteSource, rows_sent
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
 
@@ -60,7 +60,7 @@ def certify_by_proxy(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> ProxyCertification:
     """Certify a model with votes of a faster network, and few of its own: as `certify`, for less.
 
@@ -100,7 +100,11 @@ def certify_by_proxy(
         "made by": name, "passes per input": f"{drawn.mean_forward_passes:.0f}", "seconds": f"{drawn.seconds.sum():.3g}",
         **asdict(cache.manifest.model),
     }  # fmt: skip
-    return ProxyCertification(replace(certificates, settings=replace(certificates.settings, proxy=about)), cache, name)
+    return ProxyCertification(
+        replace(certificates, settings=replace(certificates.settings, proxy=about, rows_sent=rows_sent(source))),
+        cache,
+        name,
+    )
 
 
 def proxy_of(

@@ -14,15 +14,19 @@ from recert.sampling.rounding import is_more_than_rounding
 
 INPUTS, SAMPLES = 16, 4
 """So many inputs, and so many votes of each: fewer than a batch."""
+INPUTS_OF_A_FUNCTION, SAMPLES_OF_A_FUNCTION = 4, 2
+"""Of a function, whose rows may cost money: enough to tell another one, which votes otherwise on three of them."""
 
 
 def check_stored_votes(cache: Cache, source: VoteSource) -> None:
     """ContextMismatch if the model votes otherwise than the store says, more often than rounding explains."""
     works, stored = [], []
-    for position in _spread(cache, source):
+    paid = source.numerics.unpadded
+    inputs, most = (INPUTS_OF_A_FUNCTION, SAMPLES_OF_A_FUNCTION) if paid else (INPUTS, SAMPLES)
+    for position in _spread(cache, source, inputs):
         rows = cache.stored_rows(source.digests[position], Stream.ESTIMATION)
         for row in rows[:1]:
-            samples = row.samples[:SAMPLES]
+            samples = row.samples[:most]
             works.append(Work(position, Stream.ESTIMATION, samples))
             stored.append(row.votes_of(samples))
     if not works:
@@ -49,8 +53,8 @@ def check_original(cache: Cache, model: Model, inputs: Any) -> None:
         )
 
 
-def _spread(cache: Cache, source: VoteSource) -> list[int]:
+def _spread(cache: Cache, source: VoteSource, inputs: int) -> list[int]:
     """Positions of inputs that the store has votes of, spread evenly."""
     first = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     known = [i for digest, i in first.items() if cache.parts_with(digest, Stream.ESTIMATION)]
-    return [known[i] for i in np.unique(np.linspace(0, len(known) - 1, INPUTS).astype(int))] if known else []
+    return [known[i] for i in np.unique(np.linspace(0, len(known) - 1, inputs).astype(int))] if known else []

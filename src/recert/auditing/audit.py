@@ -15,7 +15,8 @@ from recert.auditing.shares import Share, enough, share_of
 from recert.cache import Cache
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, VoteSource, Work, collect
+from recert.progress import shown
+from recert.sampling import ProgressCallback, ShowProgress, VoteSource, Work, collect, rows_sent, rows_sent_since
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
@@ -39,7 +40,7 @@ def audit(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Audit:
     """Replay a random sample of a cache's votes and decide whether the cache holds the votes of the model.
 
@@ -49,18 +50,20 @@ def audit(
     "not genuine" by mistake with probability at most `alpha` if no input has more than the share `tolerate` of wrong votes of either kind.
 
     `tolerate` is for last-bit differences of another device or version. If not given, it is 0 if the numerics are those of the
-    cache (then a single wrong vote is proof), else 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
+    cache (then a single wrong vote is proof), else, and for a function, whose batches are of many lengths, 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     cache.require_equal_votes("to audit")  # the bounds on wrong votes are about inputs that have as many votes each
     manifest = cache.manifest
     _check(alpha, tolerate, detect, samples)
+    sent = rows_sent(model)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    with open_votes(
+    with shown(chosen.progress) as show, open_votes(
         model, gathered(inputs), noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
-        return _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+        found = _audited(source, cache, samples, alpha, tolerate, detect, show)
+        return replace(found, rows_sent=rows_sent_since(source, sent))
 
 
 def _audited(
@@ -72,7 +75,9 @@ def _audited(
     here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
     manifest.check_context(here, allow_numerics=True)
     other = tuple(manifest.numerics.differing(source.numerics))
-    tolerate = (OTHER_NUMERICS if other else 0.0) if tolerate is None else tolerate
+    # Nor is a vote of a function the same to the bit: its batches are not as long as they were.
+    alike = not other and not source.numerics.unpadded
+    tolerate = (0.0 if alike else OTHER_NUMERICS) if tolerate is None else tolerate
     # Where each input is for the first time. Backwards, so that of equal inputs the first is written last and remains.
     first = {digest: i for i, digest in reversed(list(enumerate(source.digests)))}
     digests = list(dict.fromkeys(source.digests))

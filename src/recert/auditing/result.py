@@ -44,6 +44,8 @@ class Audit:
     forward_passes: int
     seconds: float
     cache: Cache = field(repr=False)
+    rows_sent: int | None = None
+    """Of a function: how many rows it was given, what checks and attempts that failed took included."""
 
     def __repr__(self) -> str:
         return f"<Audit: {self.sentence}>"
@@ -90,5 +92,6 @@ class Audit:
             "detect": self.detect,
             "other numerics": list(self.other_numerics),
             "forward passes": self.forward_passes,
+            **({} if self.rows_sent is None else {"rows sent": self.rows_sent}),
             "seconds": self.seconds,
         }  # fmt: skip

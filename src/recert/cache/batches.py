@@ -29,6 +29,8 @@ class Batches:
 
     def size(self, numerics: Numerics | None) -> int | None:
         """For a network that computes so; None if it must be timed. The cache's own if nothing is known of the network."""
+        if numerics is not None and numerics.unpadded:  # a function: what a service takes is known of a service only
+            return self._cached.batch_size if self._cached.unpadded else None
         if numerics is None or self._is_of_votes(numerics):
             return self._cached.batch_size
         return {**self._stored(), **self._here}.get(_key(numerics))
@@ -36,7 +38,7 @@ class Batches:
     def note(self, numerics: Numerics) -> None:
         """Keep the batch size that was found, where that is possible: what nobody asked for must not fail."""
         size, key = numerics.batch_size, _key(numerics)
-        if size is None or self._is_of_votes(numerics) or self.size(numerics) == size:
+        if size is None or numerics.unpadded or self._is_of_votes(numerics) or self.size(numerics) == size:
             return
         self._here[key] = size
         if self._directory is None or self._directory.url.startswith(("http://", "https://")):

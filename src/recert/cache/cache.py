@@ -21,6 +21,7 @@ from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
 from recert.certificates import Certificates, Outcome, Settings, certified, claim_one_sided, claim_two_sided
+from recert.certificates.html_table import html_table, result_rows
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
@@ -38,6 +39,8 @@ class Cache:
     ) -> None:
         self.manifest = manifest
         self.digests = tuple(manifest.inputs if digests is None else digests)
+        self.rows_sent: int | None = None
+        """Of a function: how many rows it was given for the votes that `certify` drew now, what checks and attempts that failed took included."""
         self._directory = directory
         self._cut: tuple[str, ...] = ()
         self._changed = False
@@ -49,6 +52,23 @@ class Cache:
         each = f"about {m.samples} votes each, by plan {m.plan}" if m.plan else f"{m.samples} votes each"
         votes = each if self.promises_votes else "scattered votes"
         return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise.spec}, seed {m.seed}>"
+
+    def _repr_html_(self) -> str:
+        m = self.manifest
+        rows = {
+            "where": "in memory" if self._directory is None else str(self._directory),
+            "model": m.names.get("model", f"{m.model.weights[:12]}, {m.model.structure[:40]}"),
+            "inputs": f"{len(self.digests):,}",
+            "noise": f"{m.noise.spec}, seed {m.seed}",
+            "n": f"{m.samples:,}, and {m.selection_samples:,} to choose the class"
+            if self.promises_votes
+            else "scattered votes",
+        }
+        if self.promises_votes:
+            rows |= {"alpha": f"{m.alpha:g}, {m.certificate}"}
+            missing = sum(len(gap) for _, _, gap in self.missing())
+            rows |= {"votes missing": f"{missing:,}"} if missing else result_rows(self.certificates)
+        return html_table("Cache", rows)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None) -> Self:

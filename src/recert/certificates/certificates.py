@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert import metrics
 from recert.certificates.certificate import Certificate
 from recert.certificates.claims import Claims
+from recert.certificates.html_table import certificates_as_html
 from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings
 from recert.extras import import_extra
@@ -91,6 +92,9 @@ class Certificates:
         share = f"{1 - self.abstention_rate:.1%} {word}" if len(self) else "none"
         line = f"<Certificates of {len(self)} inputs: {share}, {self.settings.method}, alpha {self.settings.alpha:g}; see to_pandas()>"
         return "\n".join((line, *self.remarks))
+
+    def _repr_html_(self) -> str:
+        return certificates_as_html(self)
 
     def __len__(self) -> int:
         return len(self.index)

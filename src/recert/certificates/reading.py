@@ -88,7 +88,8 @@ def settings_in(table: pa.Table) -> Settings:
         raise TypeError("a remark is not a text")
     together = settings.together
     counts = {name: getattr(settings, name) for name in ("seed", "samples", "selection_samples", "family", "claims")}
-    counts |= {} if settings.drawn is None else {"drawn": settings.drawn}
+    optional = {"drawn": settings.drawn, "rows sent": settings.rows_sent}
+    counts |= {name: count for name, count in optional.items() if count is not None}
     counts |= {"looks": together.looks, "models": together.models} if together else {}
     counts |= {f"size {i}": n for i, n in enumerate((*settings.looks, *settings.planned))}
     errors = {"alpha": settings.alpha, "error": settings.error}

@@ -60,6 +60,8 @@ class Settings:
 
     remarks: tuple[str, ...] = ()
     """What else there is to know of a re-certification: where samples were the limit, say. The guarantee does not depend on it."""
+    rows_sent: int | None = None
+    """Of a function: how many rows it was given for this result, what checks and attempts that failed took included."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as results carry them: numerics in their text form."""

@@ -66,6 +66,8 @@ class Chosen:
     base_passes: int
     drawn: int | None = None
     """How many of the forward passes were made now; the others had been made before, and were kept."""
+    rows_sent: int | None = None
+    """How many rows candidates that are functions were given, what checks and attempts that failed took included; None without any."""
 
     def __repr__(self) -> str:
         return f"<Chosen: {self.winner or 'none'} of {len(self.entries)} candidates, {self.passes:,} forward passes>"
@@ -129,6 +131,6 @@ class Chosen:
         own = {
             name: getattr(self, name)
             for name in ("winner", "metric", "tolerance", "base", "target", "base_alpha", "alpha", "family", "cost_unit", "cost_note",
-                         "inputs", "samples", "passes", "drawn", "exhaustive_passes", "base_passes", "finalists", "guarantee")
+                         "inputs", "samples", "passes", "drawn", "rows_sent", "exhaustive_passes", "base_passes", "finalists", "guarantee")
         }  # fmt: skip
         return {**own, "candidates": self.rows()}

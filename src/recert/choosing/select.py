@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,9 @@ from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
+from recert.progress import shown
 from recert.recertification.task import usual_alpha
-from recert.sampling import ProgressCallback, StoredVotes
+from recert.sampling import ShowProgress, StoredVotes
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 
@@ -51,7 +52,7 @@ def select(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Chosen:
     """The cheapest candidate whose certificates reach the original's metric less `tolerance`; or none.
 
@@ -78,6 +79,7 @@ def select(
     costs = find_costs(candidates, cost, inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     with ExitStack() as stack:
+        show = stack.enter_context(shown(chosen.progress))
         sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
         distinct, positions, rows = _distinct(digests)
@@ -87,10 +89,12 @@ def select(
         search = Search(
             # The first view names inputs that the cache lacks by their places in the user's data, repeats included.
             cache=cache.about(digests).about(distinct), positions=positions, rows=rows, labels=known_labels, objective=objective,
-            tolerance=tolerance, alpha=alpha, claims=claims, progress=chosen.progress,
+            tolerance=tolerance, alpha=alpha, claims=claims, progress=show,
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
         entries, winner = search.run(sources, costs.values)
+        if winner is not None:  # the only one about which something is claimed
+            sources[winner[0]].check_unchanged()
     if winner is not None and calibrated[winner[0]]:
         settings = winner[1].settings
         settings = replace(settings, remarks=(*settings.remarks, calibrated[winner[0]]))
@@ -101,7 +105,13 @@ def select(
         family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests), samples=manifest.samples,
         base_passes=(manifest.samples + manifest.selection_samples) * len(distinct),
         drawn=sum(source.forward_passes for source in sources.values()),
+        rows_sent=_added(source.rows_sent for source in sources.values()),
     )  # fmt: skip
+
+
+def _added(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _check(candidates: Mapping[str, object], alpha: float, metric: str, tolerance: float) -> None:

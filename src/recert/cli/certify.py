@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from recert.cli import options as o
-from recert.cli.output import Row, check_log, check_output, say, show, summary, write
+from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, show, summary, write
 from recert.cli.requirements import check_forms, check_labels, enough, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
@@ -72,6 +72,8 @@ def certify(
         int | None, typer.Option(help="Votes of the model itself, per input; a tenth of --samples if not given.")
     ] = None,
     calibration: o.CalibrationData = None,
+    identity: o.Identity = None,
+    classes: o.Classes = None,
     shard: o.Shard = None,
     radii: o.Radii = "0.25,0.5,1.0",
     allow_numerics: Annotated[
@@ -105,7 +107,7 @@ def certify(
     mine = parse_shard(shard)
     # Everything above needs no torch: mistakes in options are reported at once.
     import recert
-    from recert.cli.loading import default_store
+    from recert.cli.loading import default_store, is_function
     from recert.cli.progress import drawn_progress
 
     smoothing = recert.parse_noise(noise)
@@ -116,7 +118,14 @@ def certify(
     # Each shard has a store of its own, since one process writes to a store at a time; `recert cache merge` joins them.
     if mine is not None:
         dataset, store = mine.of(dataset), mine.store(store)
-        run = run.of_a_shard(dataset.inputs[0].size, store)
+        # All stores of a function merge, in batches of whatever size it was asked.
+        run = run if is_function(network) else run.of_a_shard(dataset.inputs[0].size, store)
+    if dry_run and is_function(network):
+        expected = recert.bill(
+            network, dataset.inputs, samples=samples, selection_samples=selection_samples, store=store, batch_size=run.batch_size
+        )  # fmt: skip
+        say(str(expected))
+        return
     if dry_run:
         from recert.cache import Cache
         from recert.certification import chosen_plan, usual_selection_samples
@@ -128,7 +137,7 @@ def certify(
         return
     settings: dict[str, Any] = {
         "noise": smoothing, "samples": samples, "selection_samples": selection_samples, "alpha": alpha, "seed": seed,
-        "certificate": certificate.value, "store": store,
+        "certificate": certificate.value, "store": store, "identity": identity,
     }  # fmt: skip
     try:
         with drawn_progress() as progress:
@@ -140,11 +149,14 @@ def certify(
                     dataset.inputs,
                     at=decided,
                     enough=enough(result.require, dataset.labels),
+                    classes=classes,
                     execution=execution,
                     **settings,
                 )
             elif proxy is None:
-                cache = recert.certify(network, dataset.inputs, plan=plan, execution=execution, **settings)
+                cache = recert.certify(
+                    network, dataset.inputs, plan=plan, classes=classes, execution=execution, **settings
+                )
                 certificates = cache.certificates
             else:
                 by_proxy = recert.certify_by_proxy(
@@ -159,6 +171,7 @@ def certify(
     named = f"{proxy} of {model.model}" if proxy else model.model
     if decided is not None:
         cache = recert.Cache.open(store)
+    say_rows_sent(cache.rows_sent if decided is None else certificates.settings.rows_sent)
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
     remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
     if decided is None and not cache.manifest.plan:
@@ -209,6 +222,7 @@ def predict(
     samples: Annotated[int, typer.Option(help="Votes per input.")] = 1_000,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
+    classes: o.Classes = None,
     run: o.ExecutionOptions,
     result: o.ResultOptions,
     debug: o.Debug = False,
@@ -225,8 +239,9 @@ def predict(
     with drawn_progress() as progress:
         predicted = recert.predict(
             network, dataset.inputs, noise=recert.parse_noise(noise), samples=samples, alpha=alpha, seed=seed,
-            execution=run.execution(progress),
+            classes=classes, execution=run.execution(progress),
         )  # fmt: skip
+    say_rows_sent(predicted.settings.rows_sent)
     row = {
         "model": model.model,
         "abstained": predicted.abstention_rate,

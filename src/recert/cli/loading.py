@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 CALIBRATION_INPUTS = 256
 
 
-def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
-    """The model of a spec, on a device."""
+def load_network(spec: str, *, device: str, trust: bool = False) -> Any:
+    """The model of a spec, on a device. A function stays where it is."""
     from recert.models.devices import usable_device
     from recert.models.loading import load_model
 
@@ -27,7 +27,16 @@ def load_network(spec: str, *, device: str, trust: bool = False) -> "nn.Module":
     loaded = load_model(spec, trust=trust)
     if loaded.note:
         say(f"{spec}: {loaded.note}")
+    if is_function(loaded.model):
+        if str(place) != "cpu":
+            raise ValueError(f"expected --device cpu with a function, got {device}; it computes where it likes")
+        return loaded.model
     return loaded.model.to(place)
+
+
+def is_function(model: object) -> bool:
+    """Whether a model is no network but a function that is asked for votes."""
+    return not hasattr(model, "state_dict")
 
 
 def load_inputs(spec: str, *, split: str, every: int, count: int | None) -> "Dataset":

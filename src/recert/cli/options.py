@@ -18,8 +18,6 @@ import typer
 # torch and what needs it are imported inside functions, here and in all commands: importing torch takes seconds, and `--help` or a
 # mistyped option must not wait for it.
 if TYPE_CHECKING:
-    from torch import nn
-
     from recert.data import Dataset
     from recert.engines import Execution
     from recert.sampling import ProgressCallback
@@ -61,6 +59,11 @@ Data = Annotated[
         "--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR\\[?size=N], torchvision:NAME:DIR."
     ),
 ]
+Identity = Annotated[
+    str | None,
+    typer.Option(help="Name of a model that is a function, such as my-api-2024-05; another whenever it changes."),
+]
+Classes = Annotated[int | None, typer.Option(help="Number of classes, of a function that returns labels.")]
 Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 CalibrationData = Annotated[
@@ -90,7 +93,9 @@ Shard = Annotated[
 ]
 Split = Annotated[str, typer.Option(help="Which split of the data.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
-BatchSize = Annotated[int | None, typer.Option(help="Samples per batch; the fastest if not given.")]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Samples per batch; the fastest if not given, and of a function at most 64.")
+]
 UsePrecision = Annotated[
     Precision | None,
     typer.Option(
@@ -143,7 +148,7 @@ class ModelOptions:
     model: Model
     trust: Trust = False
 
-    def load(self, device: str) -> "nn.Module":
+    def load(self, device: str) -> Any:
         from recert.cli.loading import load_network
 
         return load_network(self.model, device=device, trust=self.trust)

@@ -46,7 +46,8 @@ def say(line: str = "", *, markup: bool = True) -> None:
 
 def _console_like(stream: TextIO, text: io.StringIO, **options: Any) -> Console:
     """A console that writes into a text as it would on the stream. On the stream, rich ends the process if its reader has left."""
-    return Console(file=text, force_terminal=True if stream.isatty() else None, **options)
+    # Without emoji: a model mynets:factory:... is no picture of a factory.
+    return Console(file=text, force_terminal=True if stream.isatty() else None, emoji=False, **options)
 
 
 def say_drawn(drawn: int, passes: int, inputs: int) -> None:
@@ -54,6 +55,12 @@ def say_drawn(drawn: int, passes: int, inputs: int) -> None:
     say(
         f"{passes / inputs:,.0f} forward passes per input, of which {drawn / inputs:,.0f} were made now; the others were kept from before"
     )
+
+
+def say_rows_sent(rows: int | None) -> None:
+    """What a function was sent, all in all; nothing of a network."""
+    if rows is not None:
+        say(f"the function was given {rows:,} rows, checks and repeated requests included")
 
 
 def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None", radii: Sequence[float]) -> Row:

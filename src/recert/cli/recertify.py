@@ -6,7 +6,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_log, check_output, say, say_drawn, summary
+from recert.cli.output import check_log, check_output, say, say_drawn, say_rows_sent, summary
 from recert.cli.requirements import check_forms, check_labels, enough
 
 
@@ -59,6 +59,7 @@ def recertify(
             help="Plan for so many looks: each has its share of alpha, and budgets of --samples, twice, four times as many, ... are fixed."
         ),
     ] = None,
+    identity: o.Identity = None,
     radii: o.Radii = "0.25,0.5,1.0",
     dry_run: o.DryRun = False,
     votes: o.VotesOptions,
@@ -111,9 +112,10 @@ def recertify(
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value, at=decided, enough=None if decided is None else enough(result.require, dataset.labels), looks=looks, keep=votes.keep,
-            execution=run.execution(progress),
+            identity=identity, execution=run.execution(progress),
         )  # fmt: skip
     row = summary(name, certificates, dataset.labels, shown)
     finish(certificates, dataset, result, row, "\n".join((certificates.guarantee, *certificates.remarks)))
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))
+    say_rows_sent(certificates.settings.rows_sent)

@@ -11,11 +11,16 @@ STARTED = time.monotonic()
 """Of this process, but for what Python itself takes to start."""
 
 
+SHOWN_OTHERWISE = ("recert.sampling.work", "recert.sampling.sampler", "recert.caching", "recert.certification")
+"""What these note of their work, progress and tables of commands say as well; but not their warnings."""
+
+
 class _Said(logging.Handler):
     """Prints remarks on stderr, beside progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage(), markup=False)
+        if record.levelno >= logging.WARNING or record.name not in SHOWN_OTHERWISE:
+            say(record.getMessage(), markup=False)
 
 
 @contextmanager

@@ -147,7 +147,8 @@ def _candidate(
         say(f"{spec}: {changed.description}")
         return changed.model
     try:
-        return load_network(spec, device=device, trust=trust)
+        own: nn.Module = load_network(spec, device=device, trust=trust)
+        return own
     except (ValueError, OSError) as error:
         raise ValueError(
             f"expected candidates that are approximations ({', '.join(known)}) or models, got {spec!r}: {error}"

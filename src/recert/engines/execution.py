@@ -10,7 +10,7 @@ from recert.engines.compiling import worth_compiling
 from recert.models.inference import PreparedModel, prepare
 from recert.models.numerics import Numerics
 from recert.models.onnx_export import to_onnxruntime
-from recert.sampling import ProgressCallback
+from recert.sampling import ShowProgress
 from recert.sampling.network import Model
 
 RUNTIMES = ("torch", "onnxruntime")
@@ -24,9 +24,10 @@ class Execution:
     `precision`, `compile` and `channels_last` are those of `recert.prepare`, for a model that is not prepared yet; `compile="auto"`
     compiles where that is expected to save more seconds than it takes, and continues a store as it was begun. `runtime`
     "onnxruntime" computes in float32 on the CPU. A batch size that is not given is the one that the cache was made with on such a
-    machine, or else the fastest. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
+    machine, or else the fastest; of a function it is the most rows of a call, 64 if not given. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
     here if not given). `allow_numerics` accepts votes that were drawn with other numerics beside those in a store, and
-    workers that compute differently. `progress` is called with a `recert.Progress` now and then.
+    workers that compute differently. `progress` is shown of work that takes more than a few seconds, in a terminal or a notebook;
+    True shows it everywhere, False never, and a function is called with a `recert.Progress` now and then.
     """
 
     device: str | torch.device | None = None
@@ -39,7 +40,7 @@ class Execution:
     workers: int | None = None
     ray_address: str | None = None
     allow_numerics: bool = False
-    progress: ProgressCallback | None = None
+    progress: ShowProgress = None
 
     def __post_init__(self) -> None:
         if self.device is not None:
@@ -51,6 +52,8 @@ class Execution:
             number = getattr(self, name)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int | np.integer)):
                 raise ValueError(f"expected {name} as a whole number, got {number!r}")
+        if self.progress is not None and not isinstance(self.progress, bool) and not callable(self.progress):
+            raise ValueError(f"expected progress as True, False, None or a function, got {self.progress!r}")
         if self.runtime not in RUNTIMES:
             raise ValueError(f"expected runtime to be one of {', '.join(RUNTIMES)}, got {self.runtime!r}")
         if not isinstance(self.compile, bool) and self.compile != AUTO:

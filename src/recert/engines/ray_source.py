@@ -19,6 +19,7 @@ from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model
+from recert.sampling.work import logged
 
 
 class RaySource:
@@ -87,6 +88,9 @@ class RaySource:
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Jobs under way and votes that wait for earlier ones are bounded in number."""
+        yield from logged(self._drawn(works, task, progress), task)
+
+    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         schedule = Schedule(works, self.batch_size)
         reported = 0
         try:

@@ -13,17 +13,33 @@ from torch import nn
 from recert.errors import UnusableModel
 
 
-def call_factory(module: str, name: str) -> nn.Module:
-    """What `module:name` makes: a function or class called without arguments, or a network itself."""
+def call_factory(module: str, name: str) -> Any:
+    """What `module:name` makes: a function or class called without arguments, or a network itself.
+
+    It may make a function from a batch to logits or labels instead of a network. An object that is called with a batch, such as a
+    `recert.Remote`, is that function itself.
+    """
     with _current_directory_importable():
         found = _attribute(_imported(module), module, name)
-        made = found if isinstance(found, nn.Module) else _called(found, f"{module}:{name}")
-    if not isinstance(made, nn.Module):
+        itself = isinstance(found, nn.Module) or _is_called_with_a_batch(found)
+        made = found if itself else _called(found, f"{module}:{name}")
+    if not callable(made):
         raise UnusableModel(
-            f"expected {module}:{name} to make a torch.nn.Module, got {type(made).__name__}; "
-            "return the network itself, or pass a callable to recert.certify from Python"
+            f"expected {module}:{name} to make a torch.nn.Module, or a function from a batch to logits, got {type(made).__name__}; "
+            "return the network itself"
         )
     return made
+
+
+def _is_called_with_a_batch(found: Any) -> bool:
+    """An object that is no function and no class, and is called with one argument: a function with settings, not a factory."""
+    if inspect.isroutine(found) or inspect.isclass(found) or not callable(found):
+        return False
+    try:
+        inspect.signature(found).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 @contextmanager
@@ -62,7 +78,8 @@ def _called(factory: Any, spec: str) -> Any:
         inspect.signature(factory).bind()
     except TypeError as error:
         raise ValueError(
-            f"expected a factory that is called without arguments, got {spec} ({error}); give them defaults"
+            f"expected a factory that is called without arguments, got {spec} ({error}); give them defaults, or, if it is itself the function from a "
+            "batch to logits, name a factory that returns it, or a recert.Remote of it"
         ) from None
     except ValueError:
         pass  # a built-in without a signature: the call itself shows whether it needs arguments

@@ -4,20 +4,20 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from recert.models.registry import build_model, model_entry
 from recert.models.specs import ModelSpec, parse_spec
 
-if TYPE_CHECKING:
-    from torch import nn
-
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A network ready to be certified, and what is known about it. `note` says in a line where it came from."""
+    """A network ready to be certified, and what is known about it. `note` says in a line where it came from.
 
-    model: "nn.Module"
+    `model` is an nn.Module, or a function from a batch to logits or labels where a factory of the user's makes one.
+    """
+
+    model: Any
     name: str
     classes: int | None
     input_shape: tuple[int, ...] | None
@@ -60,6 +60,11 @@ def _own(spec: ModelSpec) -> LoadedModel:
     from recert.models.weights_files import load_weights
 
     network = call_factory(spec.name, spec.argument or "")
+    if not hasattr(network, "state_dict"):
+        if spec.weights:
+            raise ValueError(f"expected a network for the weights {spec.weights}, got a function; leave them out")
+        note = f"a function, as {spec.name}:{spec.argument} made it"
+        return LoadedModel(network, f"{spec.name}:{spec.argument}", None, None, note)
     note = load_weights(network, spec.weights) if spec.weights else f"as {spec.name}:{spec.argument} made it"
     return LoadedModel(network.eval(), f"{spec.name}:{spec.argument}", None, None, note)
 

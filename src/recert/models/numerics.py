@@ -7,6 +7,8 @@ from typing import Self
 _BETWEEN_VALUES = ", "
 PACKAGES = "packages"
 """Under which the versions of installed packages are recorded that a model is made of, beside torch."""
+PADDING, NO_PADDING = "padding", "none"
+"""Recorded of functions, whose batches are as long as they need to be. Older versions padded theirs, and recorded nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,18 +69,30 @@ class Numerics:
         """Names whose values are not all among those recorded, or that are recorded and missing here.
 
         When memory runs out batches get smaller, and a store has votes of several batch sizes. It may be continued with any
-        size that it has seen, so a subset of what is recorded is no difference.
+        size that it has seen, so a subset of what is recorded is no difference. A function may continue it with any size.
 
         >>> recorded = Numerics.from_text({"batch_size": "64, 32"})
         >>> [Numerics.from_text({"batch_size": size}).not_seen_in(recorded) for size in ("32", "16")]
         [[], ['batch_size']]
         """
+        # Batches without padding are of many lengths anyway: how many rows they may have is no difference.
+        free = {PADDING, "batch_size"} if self.unpadded else set()
         return [
             name
             for name in recorded.differing(self)
-            if (name not in self.values or not {*self.values[name]} <= {*recorded.values.get(name, ())})
+            if name not in free
+            and (name not in self.values or not {*self.values[name]} <= {*recorded.values.get(name, ())})
             and not (name == PACKAGES and name not in recorded.values)  # older versions did not record them
         ]
+
+    @property
+    def unpadded(self) -> bool:
+        """Whether batches have the rows that are needed and no others, up to the batch size: those of functions.
+
+        >>> Numerics.from_text({"batch_size": "64", "padding": "none"}).unpadded
+        True
+        """
+        return NO_PADDING in self.values.get(PADDING, ())
 
     @property
     def mixed(self) -> list[str]:

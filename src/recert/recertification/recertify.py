@@ -15,6 +15,7 @@ from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
 from recert.models.calibrated import warn_of_calibration
 from recert.planning import Objective, parse_plan
+from recert.progress import shown
 from recert.recertification.decision import Decision, check_alone
 from recert.recertification.everyone import without_all
 from recert.recertification.looks import PendingLook, planned_share
@@ -23,7 +24,7 @@ from recert.recertification.registry import method_named
 from recert.recertification.remarks import with_remarks
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ProgressCallback, VoteSource
+from recert.sampling import ShowProgress, VoteSource, rows_sent, rows_sent_since
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 from recert.sequential import Enough
@@ -48,7 +49,7 @@ def recertify(
     execution: Execution | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
-    progress: ProgressCallback | None = None,
+    progress: ShowProgress = None,
 ) -> Certificates:
     """Certify a modified model from the cache of the original, with `samples` forward passes per input.
 
@@ -101,27 +102,29 @@ def recertify(
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     _check_compile(chosen, looks)
-    keeping = Keeping(cache, keep)
+    keeping, sent = Keeping(cache, keep), rows_sent(model)
     if at is not None:
         check_alone(method=method, plan=plan, looks=looks)
         decision = Decision.of(cache.manifest, at, samples, error, certificate)
         with (
+            shown(chosen.progress) as show,
             _opened(model, inputs, cache, chosen, identity, samples) as opened,
             keeping.of(opened) or nullcontext(opened) as source,
         ):
-            return _with_drawn(decision.made(source, cache, claims, enough, chosen.progress), source)
+            return _with_cost(decision.made(source, cache, claims, enough, show), source, sent)
     if enough is not None:
         raise ValueError("expected at=... with enough=..., got none; without a radius to decide the budget is spent")
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     with (
+        shown(chosen.progress) as show,
         _opened(model, inputs, cache, chosen, identity, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
     ):
-        task = asked.task(source, cache, family=claims, progress=chosen.progress)
+        task = asked.task(source, cache, family=claims, progress=show)
         look = PendingLook(task.cache, source.identity, int(samples), task.asked, family=claims, looks=looks)
         check_passes(task, max(look.planned, default=samples))
         calibrated = warn_of_calibration(model, source.digests, stacklevel=2)
-        return _with_drawn(task.for_every_input(with_remarks(task, look.recorded(run(task)), calibrated)), source)
+        return _with_cost(task.for_every_input(with_remarks(task, look.recorded(run(task)), calibrated)), source, sent)
 
 
 def draw_votes(
@@ -154,10 +157,11 @@ def draw_votes(
     _check_compile(chosen, looks)
     keeping = Keeping(cache, keep)
     with (
+        shown(chosen.progress) as show,
         _opened(model, inputs, cache, chosen, None, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,
     ):
-        replay(asked.task(source, cache, progress=chosen.progress), None)
+        replay(asked.task(source, cache, progress=show), None)
 
 
 def _check_compile(execution: Execution, looks: int | None) -> None:
@@ -171,11 +175,11 @@ def _error_of_a_claim(manifest: Manifest, alpha: float | None, claims: int, look
     return float(usual_alpha(manifest) if alpha is None else alpha) / claims / planned_share(looks)
 
 
-def _with_drawn(result: Certificates, source: VoteSource) -> Certificates:
-    """The result, with a note of how much of it was drawn now, unless all of it was."""
-    if not isinstance(source, KeptVotes) or source.forward_passes >= result.forward_passes.sum():
-        return result
-    return replace(result, settings=replace(result.settings, drawn=source.forward_passes))
+def _with_cost(result: Certificates, source: VoteSource, sent: int | None) -> Certificates:
+    """The result, with notes of how much of it was drawn now, unless all of it was, and of the rows that a function was given."""
+    kept = isinstance(source, KeptVotes) and source.forward_passes < result.forward_passes.sum()
+    drawn = source.forward_passes if isinstance(source, KeptVotes) and kept else None
+    return replace(result, settings=replace(result.settings, drawn=drawn, rows_sent=rows_sent_since(source, sent)))
 
 
 @dataclass(frozen=True)

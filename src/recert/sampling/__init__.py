@@ -1,15 +1,26 @@
 """Draws votes: the only package that calls a model."""
 
+from recert.sampling.remote import Remote
 from recert.sampling.sampler import Sampler
-from recert.sampling.source import Drawn, check_unchanged, collect, collect_each, open_source
+from recert.sampling.source import (
+    Drawn,
+    check_unchanged,
+    collect,
+    collect_each,
+    open_source,
+    rows_sent,
+    rows_sent_since,
+)
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import Progress, ProgressCallback, VoteChunk, VoteSource, Work, most_samples
+from recert.sampling.work import Progress, ProgressCallback, ShowProgress, VoteChunk, VoteSource, Work, most_samples
 
 __all__ = [
     "Drawn",
     "Progress",
     "ProgressCallback",
+    "Remote",
     "Sampler",
+    "ShowProgress",
     "StoredVotes",
     "VoteChunk",
     "VoteSource",
@@ -19,4 +30,6 @@ __all__ = [
     "collect_each",
     "most_samples",
     "open_source",
+    "rows_sent",
+    "rows_sent_since",
 ]

@@ -19,10 +19,7 @@ Ticket = Callable[[], tuple[Votes, float]]
 
 
 class HostLane:
-    """Draws votes of noisy rows of `inputs`, batch after batch."""
-
-    depth = 2
-    """Batches under way at a time: one is made, one is read."""
+    """Draws votes of noisy rows of `inputs`, batch after batch. `depth` batches are under way at a time: one is made, the others are read."""
 
     def __init__(self, network: Network, inputs: NDArray[np.float32], keys: NDArray[np.uint64], noise: Noise) -> None:
         self._network, self._keys, self._noise = network, keys, noise
@@ -30,11 +27,18 @@ class HostLane:
         self._shape = inputs.shape[1:]
         # One thread makes the next batch while the network, with all other cores, works on this one. Batches stay in order.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recert-noise")
+        in_flight = 1 if network.requests is None else network.requests.remote.in_flight
+        # Several requests to a service at a time, each in a thread that waits for it. Everything else is called in the user's thread.
+        self._requests = ThreadPoolExecutor(in_flight, thread_name_prefix="recert-request") if in_flight > 1 else None
+        self.depth = in_flight + 1
 
     def submit(self, rows: NoisyRows) -> Ticket:
         """Begin a batch."""
         noisy = self._thread.submit(self.noisy, rows)
-        return lambda: self._votes(noisy)
+        if self._requests is None:
+            return lambda: self._votes(noisy)
+        answer = self._requests.submit(lambda: self._votes(noisy)[0])
+        return lambda: _waited_for(answer)
 
     def noisy(self, rows: NoisyRows) -> Tensor:
         """The batch itself, in the network's type and memory format."""
@@ -49,3 +53,9 @@ class HostLane:
         started = time.perf_counter()
         votes = self._network.votes(self._network.winners(noisy.result()).cpu().numpy())
         return votes, time.perf_counter() - started
+
+
+def _waited_for(answer: Future[Votes]) -> tuple[Votes, float]:
+    """Votes of a request, and the seconds that were waited for them: those of requests at the same time add up to the time that passed."""
+    started = time.perf_counter()
+    return answer.result(), time.perf_counter() - started

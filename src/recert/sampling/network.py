@@ -15,9 +15,10 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from recert.errors import UnusableModel
 from recert.models.digest import numerics_on
 from recert.models.inference import PreparedModel
-from recert.models.numerics import PACKAGES, Numerics
+from recert.models.numerics import NO_PADDING, PACKAGES, PADDING, Numerics
 from recert.models.onnx_model import OnnxModel
 from recert.models.trusted import is_torchs, packages_of
+from recert.sampling.remote import Remote, Requests
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -32,6 +33,8 @@ class Network:
         self.channels_last = _likes_channels_last(model)
         """The memory format of batches of images: an attempt, unless the user chose it."""
         self._classes = classes
+        self.requests = _requests(model, self.device)
+        """How a function is asked; None for a network."""
         if isinstance(model, nn.Module):
             _check_eval_mode(model)
 
@@ -59,6 +62,8 @@ class Network:
         if packages := packages_of({type(module) for module in modules}):
             of_model[PACKAGES] = ", ".join(packages)
         of_model["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
+        if self.requests is not None:  # its batches have the rows that are needed, up to the batch size
+            of_model[PADDING] = NO_PADDING
         return of_device.joined(Numerics.from_text(of_model))
 
     def empty_batch(self, rows: int, shape: tuple[int, ...]) -> Tensor:
@@ -70,7 +75,8 @@ class Network:
         """The model's raw answer, checked: logits (batch x classes) or labels (batch)."""
         _check_modes()
         with torch.inference_mode(), self.modes():
-            answer: Any = self.model(batch.to(self.dtype))
+            ask = self.model if self.requests is None else self.requests.ask
+            answer: Any = ask(batch.to(self.dtype))
         answer = getattr(answer, "logits", answer)  # what language and vision libraries wrap their output in
         if isinstance(answer, np.ndarray):
             answer = torch.from_numpy(answer)
@@ -121,6 +127,13 @@ class Network:
             elif answer.shape[1] != self._classes:
                 raise UnusableModel(f"expected logits of {self._classes} classes, got {answer.shape[1]}")
         return answer
+
+
+def _requests(model: Model, device: torch.device) -> Requests | None:
+    """A function on the CPU may ask a service that counts rows. One that is given another device computes there, as a network does."""
+    if isinstance(model, nn.Module) or device.type != "cpu":
+        return None
+    return Requests(model if isinstance(model, Remote) else Remote(model, in_flight=1))
 
 
 def _check_modes() -> None:

@@ -8,6 +8,8 @@ from recert.models.inference import PreparedModel, tf32_flags
 from recert.sampling.network import Network
 
 PROBE_BATCHES = 5
+PROBE_ROWS, PROBE_ROWS_AGAIN = 4, 3
+"""Of a function, whose rows may cost money: so many rows, and so many more that repeat most of them in another company."""
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """How far logits may differ, relative to the largest, when a row moves within its batch: kernels sum in another order there."""
 TOLERANCE_OF_HALF = 5e-2
@@ -53,6 +55,27 @@ def _check_alone(network: Network, row: Tensor, expected: Tensor) -> None:
         raise UnusableModel(
             "a row's output depends on how many rows its batch has: alone it is another; make the network compute each row by itself"
         )
+
+
+def probe_function(network: Network, batch: Tensor) -> None:
+    """The same for a function, with few rows, each of which may cost money.
+
+    A second batch repeats rows of the first: backwards, so that each is at another place and beside others, after a row that is four
+    times as large, and without one of them, so that it is shorter. All rows that came before must have their answers again. How a
+    function votes in full batches shows when votes are asked for a second time (`recert.sampling.replays`).
+    """
+    count = len(batch)
+    again = torch.arange(count).flip(0)
+    if count >= PROBE_ROWS:
+        again = again[again != 1]
+    answer = network.answer(batch)
+    rows = batch[again]
+    compared = slice(0 if count == 1 else 1, None)  # a single row is asked for again as it is
+    if count > 1:
+        rows[0] *= 4
+    expected, got = answer[again][compared], network.answer(rows)[compared]
+    if not _close(expected, got):
+        _refuse(network, batch, answer, expected, got)
 
 
 def _joined(batch: Tensor, *parts: Tensor) -> Tensor:

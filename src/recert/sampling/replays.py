@@ -1,5 +1,6 @@
 """Votes that are drawn a second time, to see that the model is still what it was, and looks at one row at a time."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,10 @@ from recert.votes import Votes
 
 MOST, FIRST, OF_A_PIECE = 512, 64, 4
 """Votes in all at most; all of the very first; and so many of one piece of a batch."""
+ONE_IN = 100
+"""Of the votes of a function, which may cost money each: so few are asked for a second time."""
+FEWEST, FEWEST_APART = 4, 8
+"""But so many of the first, every eighth: three others among four votes are more than rounding explains."""
 
 
 class FirstVotes:
@@ -46,3 +51,41 @@ class FirstVotes:
         """How many votes are others in `again`, if that is more than rounding explains; else None."""
         wrong = int((again != np.concatenate([votes for _, votes in reversed(self._kept)])).sum())
         return wrong if is_more_than_rounding(wrong, len(again), same_numerics=same_numerics) else None
+
+
+class VotesAskedAgain:
+    """Of a function one vote in a hundred, to be asked for a second time before votes are kept, beside other rows.
+
+    A look repeats about a hundredth of what was drawn since the look before: half of that from the very beginning, so that a
+    function that changed between two looks is found, too.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Work, Votes]] = []
+        self._drawn = self._looked_at = 0
+        self.asked = self.wrong = 0
+        """Votes that were asked for again in all looks so far, and how many of them were others."""
+
+    def remember(self, chunk: VoteChunk) -> None:
+        """Keep the votes of a chunk that have their turn."""
+        numbers = np.arange(self._drawn, self._drawn + len(chunk.votes))
+        self._drawn += len(chunk.votes)
+        early = (numbers < FEWEST * FEWEST_APART) & (numbers % FEWEST_APART == 0)
+        late = (numbers >= FEWEST * ONE_IN) & (numbers % ONE_IN == 0)
+        chosen = np.flatnonzero(early | late)
+        for i in chosen.tolist():
+            sample = chunk.work.samples[chunk.start + i : chunk.start + i + 1]
+            self._kept.append((replace(chunk.work, samples=sample), chunk.votes[i : i + 1].copy()))
+
+    def take(self) -> list[tuple[Work, Votes]]:
+        """What is to be asked again now; nothing if nothing was drawn since the last look, or too little."""
+        new, self._looked_at = len(self._kept) - self._looked_at, len(self._kept)
+        count = min(new, MOST)
+        old = self._kept[: count // 2]
+        return [*old, *self._kept[len(self._kept) - (count - len(old)) :]][::-1]
+
+    def are_confirmed_by(self, again: Votes, taken: Sequence[tuple[Work, Votes]]) -> bool:
+        """Whether all looks so far, this one included, found no more other votes than rounding explains."""
+        self.asked += len(again)
+        self.wrong += int((again != np.concatenate([votes for _, votes in taken])).sum())
+        return not is_more_than_rounding(self.wrong, self.asked, same_numerics=True)

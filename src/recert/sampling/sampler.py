@@ -1,15 +1,17 @@
 """Votes of a model under noise: packed over inputs, in batches of one padded shape, in constant memory."""
 
+import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from recert.errors import UnusableInputs, UnusableModel, first_line
+from recert.errors import ServiceUnavailable, UnusableInputs, UnusableModel, first_line
 from recert.models.classes import kept_by_methods
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
@@ -18,13 +20,17 @@ from recert.noise import Noise, Stream, input_digest, noise_key
 from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
 from recert.sampling.device_lane import DeviceLane
-from recert.sampling.host_lane import HostLane, Ticket
+from recert.sampling.host_lane import HostLane
 from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
-from recert.sampling.probe import PROBE_BATCHES, probe
-from recert.sampling.replays import FirstVotes
-from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, noisy_rows, pack
+from recert.sampling.pending import NOT_KEPT, Pending, raising, votes_otherwise
+from recert.sampling.probe import PROBE_ROWS, probe, probe_function
+from recert.sampling.remote import Remote, Requests
+from recert.sampling.replays import FirstVotes, VotesAskedAgain
+from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, logged, noisy_rows, pack
 from recert.votes import Votes
+
+log = logging.getLogger(__name__)
 
 LARGEST_BATCH_ASKED = 2**20
 """The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
@@ -56,13 +62,14 @@ class Sampler:
         self._network = Network(model, device, classes)
         if batch_size is not None and not 1 <= batch_size <= LARGEST_BATCH_ASKED:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
-        self.batch_size = batch_size or usual_batch_size(self.inputs[0].size, self._network.device)
+        self.batch_size = self._largest_batch(batch_size)
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
         self.classes = self._network.classes
+        log.info("batches of %s%d rows", "" if self._network.requests is None else "at most ", self.batch_size)
         self._name = identity
         self.identity = identify(model, identity)
-        self._first = FirstVotes()
+        self._first, self._asked_again = FirstVotes(), VotesAskedAgain()
         self._again: Votes | None = None
 
     @property
@@ -72,19 +79,22 @@ class Sampler:
     @property
     def passes_at_once(self) -> int:
         """How many passes take as long as one: on a GPU those of a batch, which is padded."""
-        return self.batch_size if self._network.device.type == "cuda" else 1
+        return self.batch_size if self._network.device.type == "cuda" and self._network.requests is None else 1
 
     @property
-    def probe_passes(self) -> int:
-        """Forward passes spent on finding out whether the model can be certified."""
-        return PROBE_BATCHES * self.batch_size
+    def rows_sent(self) -> int | None:
+        """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
+        requests = self._network.requests
+        return None if requests is None else requests.rows
 
     def draw(
         self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
-        for chunk in self._drawn(works, task, progress, replaying=True):
-            self._first.remember(chunk)
+        padded = self._network.requests is None
+        remember = self._first.remember if padded else self._asked_again.remember
+        for chunk in logged(self._drawn(works, task, progress, replaying=padded), task):
+            remember(chunk)
             yield chunk
 
     def _drawn(
@@ -94,23 +104,41 @@ class Sampler:
         done = 0
         failed: dict[int, str] = {}
         # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
-        for batch, parts in self._under_way(works, replaying):
-            for chunk in self._finished(batch, parts, failed):
-                yield chunk
-                done += len(chunk.votes)
-            if progress is not None:
-                progress(Progress(task, done, total))
+        with self._giving_up_what_is_left():
+            for batch, parts in self._under_way(works, replaying, failed):
+                if self._network.requests is not None and _all_failed(batch, failed):
+                    continue  # what was not sent yet is not sent any more
+                for chunk in self._finished(batch, parts, failed):
+                    yield chunk
+                    done += len(chunk.votes)
+                if progress is not None:
+                    progress(Progress(task, done, total))
         if failed:
             raise UnusableInputs({i: (self.digests[i], why) for i, why in failed.items()}, len(self.digests))
 
+    @contextmanager
+    def _giving_up_what_is_left(self) -> Iterator[None]:
+        """However a draw ends, no request to a service waits behind it to be sent again."""
+        requests = self._network.requests
+        if requests is None:
+            yield
+            return
+        requests.begin()
+        try:
+            yield
+        finally:
+            requests.end()
+
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
+        if self._network.requests is not None:
+            self._ask_again(self._network.requests)
+            return
         if not self._first.works:
             return
-        remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(
-                f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {remedy}"
+                f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {NOT_KEPT}"
             )
         again = self._again
         if again is None:
@@ -118,10 +146,29 @@ class Sampler:
             again = np.concatenate([chunk.votes for chunk in chunks])
         half = self._network.dtype not in (torch.float32, torch.float64)
         if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
-            raise UnusableModel(
-                f"the model does not vote as it did: {wrong} of {len(again)} votes that were drawn first are others now, beside other "
-                f"rows in their batch: as if it counted its calls, looked at the clock, or at the rows around; {remedy}"
-            )
+            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn first"))
+
+    def _ask_again(self, requests: Requests) -> None:
+        """The same of a function, of which nothing but its votes can be looked at: few of them, since each may cost money."""
+        taken = [] if requests.down else self._asked_again.take()
+        if not taken:
+            return
+        try:
+            chunks = list(self._drawn([work for work, _ in taken], "asking again", None, replaying=False))
+        except (ServiceUnavailable, UnusableInputs) as error:
+            # Votes that were paid for are not thrown away because the service has stopped. Who continues a store replays some of them.
+            log.warning("votes are kept without having been asked for a second time: %s", first_line(error))
+            return
+        if not self._asked_again.are_confirmed_by(np.concatenate([chunk.votes for chunk in chunks]), taken):
+            again = self._asked_again
+            raise UnusableModel(votes_otherwise(again.wrong, again.asked, "asked for a second time"))
+
+    def _largest_batch(self, chosen: int | None) -> int:
+        """Rows of a batch: what was chosen, or what is usual; never more than a `Remote` allows."""
+        if self._network.requests is None:
+            return chosen or usual_batch_size(self.inputs[0].size, self._network.device)
+        allowed = self._network.requests.remote.batch_size
+        return min(chosen or allowed, allowed) if isinstance(self._network.model, Remote) else chosen or allowed
 
     def _with_replays(self, rows: NoisyRows) -> NoisyRows:
         """The rows of a batch, and the first votes of all once more, if they fit in: a last batch would be padded anyway."""
@@ -129,22 +176,31 @@ class Sampler:
             return rows
         return rows.followed_by(noisy_rows(next(pack(self._first.works, self._first.count))))
 
-    def _under_way(self, works: Sequence[Work], replaying: bool) -> Iterator[tuple[list[Piece], list["_Pending"]]]:
-        """Batches in order, each handed out when some more have been begun."""
-        waiting: deque[tuple[list[Piece], list[_Pending]]] = deque()
+    def _under_way(
+        self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]
+    ) -> Iterator[tuple[list[Piece], list[Pending]]]:
+        """Batches in order, each handed out when some more have been begun. Of inputs that have failed no more are begun."""
+        waiting: deque[tuple[list[Piece], list[Pending]]] = deque()
         for batch in pack(works, self.batch_size):
+            if _all_failed(batch, failed):
+                continue
             rows = noisy_rows(batch)
             waiting.append((batch, self._begin(self._with_replays(rows) if replaying else rows)))
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
-        yield from waiting
+        while waiting:
+            yield waiting.popleft()
 
-    def _finished(self, batch: list[Piece], parts: list["_Pending"], failed: dict[int, str]) -> Iterator[VoteChunk]:
+    def _finished(self, batch: list[Piece], parts: list[Pending], failed: dict[int, str]) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
-        except (UnusableModel, torch.AcceleratorError):  # a device that has failed fails for every input
+        except (
+            UnusableModel,
+            ServiceUnavailable,
+            torch.AcceleratorError,
+        ):  # what has failed for good fails for every input
             raise
         except Exception as error:
             # One piece is one input. In a batch of several the network is called again for each: one bad input fails alone.
@@ -162,25 +218,26 @@ class Sampler:
             share = seconds * piece.length / drawn
             yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
 
-    def _begin(self, wanted: NoisyRows) -> list["_Pending"]:
+    def _begin(self, wanted: NoisyRows) -> list[Pending]:
         """Start a batch; in parts if memory ran out and batches have become smaller since it was packed."""
         starts = range(0, len(wanted.rows), self.batch_size)
         return [self._begin_part(wanted.part(start, self.batch_size)) for start in starts]
 
-    def _begin_part(self, rows: NoisyRows) -> "_Pending":
+    def _begin_part(self, rows: NoisyRows) -> Pending:
         # Padded to the full batch size: a network computes other last bits for other batch shapes, and votes must not depend on
-        # how many samples are left.
+        # how many samples are left. A function is given the rows that are needed and no others: it may be paid by the row.
         try:
-            return _Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
+            sent = rows.padded(self.batch_size) if self._network.requests is None else rows
+            return Pending(rows, self.batch_size, self._lane.submit(sent))
         except Exception as error:
             # Raised when it is this batch's turn, so that earlier batches, which are still under way, are not lost.
-            return _Pending(rows, self.batch_size, _raising(error))
+            return Pending(rows, self.batch_size, raising(error))
 
-    def _results(self, parts: list["_Pending"]) -> tuple[Votes, float]:
+    def _results(self, parts: list[Pending]) -> tuple[Votes, float]:
         votes, seconds = zip(*(self._result(part) for part in parts), strict=True)
         return np.concatenate(votes), sum(seconds)
 
-    def _result(self, part: "_Pending") -> tuple[Votes, float]:
+    def _result(self, part: Pending) -> tuple[Votes, float]:
         """Votes of a part without its padding; when memory ran out, again in smaller parts."""
         try:
             votes, seconds = part.ticket()
@@ -235,7 +292,7 @@ class Sampler:
                 if isinstance(lane, DeviceLane):
                     lane.record()
                 return lane
-            except UnusableModel:
+            except (UnusableModel, ServiceUnavailable):
                 raise
             except Exception as error:
                 if out_of_memory(error):
@@ -252,34 +309,24 @@ class Sampler:
 
     def _probe(self, lane: HostLane | DeviceLane) -> None:
         # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
-        rows = np.arange(self.batch_size, dtype=np.int64)
+        look = probe if self._network.requests is None else probe_function
+        count = self.batch_size if look is probe else min(PROBE_ROWS, self.batch_size)
+        rows = np.arange(count, dtype=np.int64)
         streams = np.full_like(rows, Stream.CALIBRATION)
         try:
             # All inputs in turn: experts that share a capacity, say, may each see one kind of input.
-            probe(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
-        except UnusableModel:
+            look(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
+        except (UnusableModel, ServiceUnavailable):
             raise
         except Exception as error:
             if out_of_memory(error) or len(self.inputs) == 1:
                 raise
             # The network may raise on one of the inputs, which is then named when its votes are drawn.
-            probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
+            look(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """Rows under way."""
-
-    rows: NoisyRows
-    batch_size: int
-    ticket: Ticket
-
-
-def _raising(error: Exception) -> Ticket:
-    def ticket() -> tuple[Votes, float]:
-        raise error
-
-    return ticket
+def _all_failed(batch: Sequence[Piece], failed: Mapping[int, str]) -> bool:
+    return all(piece.work.position in failed for piece in batch)
 
 
 def _what_may(model: Any) -> str:

@@ -70,6 +70,18 @@ def check_unchanged(source: VoteSource) -> None:
         check()
 
 
+def rows_sent(source: object) -> int | None:
+    """Rows that a function was given so far, whatever for; None of a network, of votes that exist, and of other engines."""
+    sent: int | None = getattr(source, "rows_sent", None)
+    return sent
+
+
+def rows_sent_since(source: object, before: int | None) -> int | None:
+    """The same from some moment on, when they were `before`."""
+    sent = rows_sent(source)
+    return None if sent is None else sent - (before or 0)
+
+
 @dataclass(frozen=True)
 class Drawn:
     """All votes of one work."""

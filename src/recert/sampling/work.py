@@ -1,5 +1,6 @@
 """What is to be drawn, what comes back, and how work of many inputs is packed into full batches."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -13,6 +14,8 @@ from recert.noise import Noise, Stream
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows
 from recert.votes import Votes
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,9 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+ShowProgress = bool | ProgressCallback | None
+"""Whether progress is shown: False, never; True, from the beginning; None, of work that takes a while, in a terminal or a notebook. A
+function is called with it."""
 
 
 @runtime_checkable
@@ -84,6 +90,18 @@ def most_samples(source: VoteSource, stream: Stream) -> int:
     """How many votes of a stream it can give of an input: any number, unless its votes exist already and it says so."""
     limits: Mapping[Stream, int] = getattr(source, "existing", {})
     return limits.get(stream, LARGEST_SAMPLE)
+
+
+def logged(chunks: Iterator[VoteChunk], task: str) -> Iterator[VoteChunk]:
+    """The chunks as they are; at the end it is logged how many votes they were, and how fast they came."""
+    votes, seconds = 0, 0.0
+    try:
+        for chunk in chunks:
+            votes, seconds = votes + len(chunk.votes), seconds + chunk.seconds
+            yield chunk
+    finally:
+        if votes:
+            log.info("%s: drew %d votes in %.2f s, %.0f per second", task, votes, seconds, votes / max(seconds, 1e-9))
 
 
 @dataclass(frozen=True)
