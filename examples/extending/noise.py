@@ -58,9 +58,7 @@ class Triangular:
 
     def plan_scale(self, probability: Floats) -> Floats:
         p = np.asarray(probability, dtype=float)
-        side = 1 - np.sqrt(
-            2 * np.minimum(p, 1 - p)
-        )  # exact below the root: 1 - p of a p above 1/2 is
+        side = 1 - np.sqrt(2 * np.minimum(p, 1 - p))  # exact below the root: 1 - p of a p above 1/2 is
         return np.where(p > 0.5, side, -side)
 
     def planned_radius(self, top: Floats, not_runner_up: Floats) -> Floats:
