@@ -38,6 +38,7 @@ NOISES = [
     Gaussian(0.37),
     recert.Laplace(0.37),
     recert.Uniform(0.37),
+    recert.Splitting(0.37),
     Gaussian(0.37, grid=1 / 255),
     Gaussian(1.0, grid=1 / 1024),
 ]
@@ -59,7 +60,9 @@ def test_triton_plain_torch_and_numba_agree_bit_for_bit(size: int, noise: recert
     assert torch.equal(here, plain)
 
 
-@pytest.mark.parametrize("noise", [Gaussian(0.37), recert.Laplace(0.37), Gaussian(0.37, grid=1 / 255)], ids=str)
+@pytest.mark.parametrize(
+    "noise", [Gaussian(0.37), recert.Laplace(0.37), recert.Splitting(0.37), Gaussian(0.37, grid=1 / 255)], ids=str
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (5, 7, 3), (3, 224, 224)])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

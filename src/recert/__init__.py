@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from recert.noise import Gaussian as Gaussian
     from recert.noise import Laplace as Laplace
     from recert.noise import Noise as Noise
+    from recert.noise import Splitting as Splitting
     from recert.noise import Stream as Stream
     from recert.noise import Uniform as Uniform
     from recert.noise import parse_noise as parse_noise
@@ -72,7 +73,7 @@ _MODULES = {
     "recert.models.inference": ("prepare",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),
-    "recert.noise": ("Gaussian", "Laplace", "Noise", "Stream", "Uniform", "parse_noise", "register_noise"),
+    "recert.noise": ("Gaussian", "Laplace", "Noise", "Splitting", "Stream", "Uniform", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),

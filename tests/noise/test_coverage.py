@@ -37,6 +37,7 @@ class Case:
 CASES = {
     "laplace": Case(recert.Laplace(0.5), stats.laplace, 1_000),
     "uniform": Case(recert.Uniform(0.5), stats.uniform(-1, 2), 1_000),
+    "splitting": Case(recert.Splitting(0.5), stats.uniform(-1, 2), 1_000),
     "gaussian on a grid": Case(recert.Gaussian(0.5, grid=1 / 16), stats.norm, 16),
 }
 

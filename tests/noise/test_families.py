@@ -25,6 +25,7 @@ EXAMPLES: dict[str, tuple[Noise, Noise, object]] = {
     "gaussian": (recert.Gaussian(0.5), recert.Gaussian(0.25), stats.norm),
     "gaussian on a grid": (recert.Gaussian(0.5, grid=1 / 1024), recert.Gaussian(0.25, grid=1 / 1024), stats.norm),
     "laplace": (recert.Laplace(0.5), recert.Laplace(0.25), stats.laplace),
+    "splitting": (recert.Splitting(0.5), recert.Splitting(0.25), stats.uniform(-1, 2)),
     "uniform": (recert.Uniform(0.5), recert.Uniform(0.25), stats.uniform(-1, 2)),
     "test-laplace": (TestLaplace(0.5), TestLaplace(0.25), stats.laplace),
 }
@@ -168,7 +169,7 @@ def test_names_of_families_are_checked() -> None:
     for name, message in (("gaussian", "which is taken"), ("Big Noise", "small letters")):
         with pytest.raises(ValueError, match=message):
             register_noise(name, TestLaplace.parse)
-    with pytest.raises(ValueError, match="known families: gaussian, laplace, uniform, test-laplace"):
+    with pytest.raises(ValueError, match="known families: gaussian, laplace, splitting, uniform, test-laplace"):
         parse_noise("cauchy:1")
     with pytest.raises(ValueError, match="as it writes itself"):
         noise_with_spec("gaussian:0.50")

@@ -1,4 +1,4 @@
-"""Laplace and uniform noise: radii against 50 digits, the worst case of the norm, tails, and scales."""
+"""Laplace, uniform and splitting noise: radii against 50 digits, the worst case of the norm, tails, and scales."""
 
 import mpmath
 import numpy as np
@@ -6,17 +6,17 @@ import pytest
 import torch
 from scipy import stats
 
-from recert import Laplace, Uniform
+from recert import Laplace, Splitting, Uniform
 from recert.noise import on_cpu
 from recert.noise.stream import NoisyRows, perturb
 
 mpmath.mp.dps = 50
-FAMILIES = {"laplace": Laplace, "uniform": Uniform}
+FAMILIES = {"laplace": Laplace, "uniform": Uniform, "splitting": Splitting}
 
 
 def quantile(family: str, p: float) -> mpmath.mpf:
     exact = mpmath.mpf(p)
-    if family == "uniform":
+    if family != "laplace":
         return 2 * exact - 1
     return mpmath.log(2 * exact) if p < 0.5 else -mpmath.log(2 * (1 - exact))
 
@@ -61,7 +61,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", LAWS)
 @pytest.mark.parametrize("p", [0.1, 0.6, 0.95])
 def test_no_event_loses_more_than_the_theorem_says(family: str, p: float) -> None:
     """Events of probability p in the plane, moved by vectors of one l1 norm: half-spaces across an axis alone lose all that is allowed."""

@@ -14,7 +14,14 @@ import recert
 from recert.noise import Gaussian, Stream, input_digest, noise_key, on_cpu, on_torch
 from recert.noise.stream import NoisyRows, perturb
 
-ALL = ["gaussian:1.0", "laplace:0.37", "uniform:0.37", "gaussian:0.5:grid=1/255", "gaussian:0.37:grid=1/1024"]
+ALL = [
+    "gaussian:1.0",
+    "laplace:0.37",
+    "uniform:0.37",
+    "splitting:0.37",
+    "gaussian:0.5:grid=1/255",
+    "gaussian:0.37:grid=1/1024",
+]
 
 # Random123 known-answer vectors of philox4x32-10: counter, key, output
 KNOWN_ANSWERS = [
@@ -95,6 +102,7 @@ def test_golden_hash() -> None:
     [
         ("laplace:1.0", "9fdffdefd77d133886ab5432439b9549fde31cf1d319165f148b784205f558ae"),
         ("uniform:1.0", "041c89f57b09025591bbdd9f1133055160aeff7b508f1d72e413b62ad09c8858"),
+        ("splitting:1.0", "f41d38a5dacd29c3b7c24f61913af06ad8e2a0fe0c40e1551dc333813a5008aa"),
         ("gaussian:1.0:grid=1/255", "550d6462eb9cea1259cffeabe3228aa3b0325b11389bea46845c4d9fdedf70a5"),
     ],
 )

@@ -5,6 +5,7 @@ from recert.noise.gaussian import Gaussian
 from recert.noise.keys import Stream, checked_seed, input_digest, noise_key
 from recert.noise.laplace import Laplace
 from recert.noise.registry import available_noises, noise_with_spec, parse_noise, register_noise
+from recert.noise.splitting import Splitting
 from recert.noise.uniform import Uniform
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Kernels",
     "Laplace",
     "Noise",
+    "Splitting",
     "Stream",
     "Uniform",
     "available_noises",

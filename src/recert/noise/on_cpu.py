@@ -19,6 +19,7 @@ _LN2_HIGH, _LN2_LOW = np.float32(c.LN2_HIGH), np.float32(c.LN2_LOW)
 _SQRT_HALF_BITS = np.int32(c.SQRT_HALF_BITS)
 _SCALE, _RADIANS = np.float32(c.TWO_TO_MINUS_32), np.float32(c.RADIANS_PER_STEP)
 _TWO_TO_MINUS_31, _TWO_TO_MINUS_22 = np.float32(c.TWO_TO_MINUS_31), np.float32(c.TWO_TO_MINUS_22)
+_TWO_TO_MINUS_23, _TWO_TO_23 = np.float32(c.TWO_TO_MINUS_23), np.float32(c.TWO_TO_23)
 _ROUNDER = np.float32(c.ROUNDER)
 _HALF, _ONE, _MINUS_TWO = np.float32(0.5), np.float32(1.0), np.float32(-2.0)
 
@@ -186,6 +187,30 @@ def perturb_uniform(inputs, rows, keys, samples, streams, scale, out):
             for j in range(size % 4):
                 e = size // 4 * 4 + j
                 y[e] = x[e] + scale * z[j]
+
+
+@_inline
+def _middle(x, word, width):
+    """The middle of the cell that x lies in; cells begin at `begin`, 23 bits of the word, in units of 2^-23 cells."""
+    begin = int32(word >> uint32(9))
+    cell = (int32(np.floor(x / width * _TWO_TO_23)) - begin) >> int32(23)
+    return (float32(cell) + (float32(begin) * _TWO_TO_MINUS_23 + _HALF)) * width
+
+
+@compiled
+def perturb_splitting(inputs, rows, keys, samples, streams, scale, out):
+    """out[b] = the middles of the cells, 2 scale wide and placed by (keys[rows[b]], samples[b], streams[b]), of inputs[rows[b]]."""
+    size, width = inputs.shape[1], scale + scale
+    for b in range(out.shape[0]):
+        x, y = inputs[rows[b]], out[b]
+        key = keys[rows[b]]
+        k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
+        sample, stream = uint32(samples[b]), uint32(streams[b])
+        for block in range((size + 3) // 4):
+            words = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
+            for j in range(min(4, size - 4 * block)):
+                e = 4 * block + j
+                y[e] = _middle(x[e], words[j], width)
 
 
 @_inline

@@ -18,6 +18,7 @@ _LN2_HIGH, _LN2_LOW = tl.constexpr(c.LN2_HIGH), tl.constexpr(c.LN2_LOW)
 _SQRT_HALF_BITS = tl.constexpr(c.SQRT_HALF_BITS)
 _SCALE, _RADIANS = tl.constexpr(c.TWO_TO_MINUS_32), tl.constexpr(c.RADIANS_PER_STEP)
 _TWO_TO_MINUS_31, _TWO_TO_MINUS_22 = tl.constexpr(c.TWO_TO_MINUS_31), tl.constexpr(c.TWO_TO_MINUS_22)
+_TWO_TO_MINUS_23, _TWO_TO_23 = tl.constexpr(c.TWO_TO_MINUS_23), tl.constexpr(c.TWO_TO_23)
 _ROUNDER = tl.constexpr(c.ROUNDER)
 _BLOCKS_PER_PROGRAM = 256
 
@@ -109,6 +110,27 @@ def _perturb(
 
 
 @triton.jit
+def _perturb_splitting(
+    inputs, rows, keys, samples, streams, width, out, size, plane, channels,
+    CHANNELS_LAST: tl.constexpr, PER_PROGRAM: tl.constexpr,
+):  # fmt: skip
+    b = tl.program_id(0).to(tl.int64)
+    row = tl.load(rows + b)
+    w0, w1, w2, w3 = _words(tl.load(keys + row), tl.load(samples + b), tl.load(streams + b), PER_PROGRAM)
+    word = tl.interleave(tl.interleave(w0, w2), tl.interleave(w1, w3))
+    element = tl.program_id(1) * PER_PROGRAM * 4 + tl.arange(0, 4 * PER_PROGRAM)
+    inside = element < size
+    x = tl.load(inputs + row * size + element, mask=inside, other=0.0)
+    begin = (word >> 9).to(tl.int32)
+    cell = (tl.floor(tl.div_rn(x, width) * _TWO_TO_23).to(tl.int32) - begin) >> 23
+    noisy = (cell.to(tl.float32) + (begin.to(tl.float32) * _TWO_TO_MINUS_23 + 0.5)) * width
+    place = element
+    if CHANNELS_LAST:
+        place = element % plane * channels + element // plane
+    tl.store(out + b * size + place, noisy.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def _drawn(high, low, thresholds, aliases, largest, BITS: tl.constexpr):
     column = (high >> (32 - BITS)).to(tl.int32)
     rest = ((high & ((1 << (32 - BITS)) - 1)).to(tl.int64) << 32) | low.to(tl.int64)
@@ -158,6 +180,18 @@ def perturb_uniform_into(
 ) -> None:
     """The same with z uniform on [-1, 1]."""
     _launch("uniform", out, inputs, rows, keys, samples, streams, scale)
+
+
+def perturb_splitting_into(
+    out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, scale: float
+) -> None:
+    """The middles of cells of width 2 scale: see `recert.noise.on_torch.perturb_splitting`."""
+    size, channels = inputs.shape[1], _channels_apart(out)
+    grid = (len(rows), triton.cdiv(size, 4 * _BLOCKS_PER_PROGRAM))
+    _perturb_splitting[grid](
+        inputs, rows, keys, samples, streams, 2 * scale, out, size, size // channels, channels,
+        CHANNELS_LAST=channels > 1, PER_PROGRAM=_BLOCKS_PER_PROGRAM, enable_fp_fusion=False,
+    )  # fmt: skip
 
 
 def perturb_on_grid_into(

@@ -49,6 +49,18 @@ def perturb_uniform(
     return _added(inputs[rows], ((word >> 9).to(torch.float32) + 0.5) * c.TWO_TO_MINUS_22 - 1.0, scale)
 
 
+def perturb_splitting(
+    inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, scale: float
+) -> Tensor:
+    """The middles of the cells, 2 scale wide and placed by (keys[rows[b]], samples[b], streams[b]), of inputs[rows[b]]."""
+    word = torch.stack(_words(inputs, rows, keys, samples, streams, per_block=4), dim=-1).flatten(1)
+    begin = (word >> 9)[:, : inputs.shape[1]]
+    # By a tensor: a number would be turned into a product with its inverse on a GPU, which rounds in another way.
+    width = torch.full((), 2 * scale, dtype=torch.float32, device=inputs.device)
+    cell = (torch.floor(inputs / width * c.TWO_TO_23).long()[rows] - begin) >> 23
+    return (cell.to(torch.float32) + (begin.to(torch.float32) * c.TWO_TO_MINUS_23 + 0.5)) * width
+
+
 def perturb_on_grid(
     inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, sigma: float, steps: int
 ) -> Tensor:
@@ -59,7 +71,6 @@ def perturb_on_grid(
     column = high >> 32 - bits
     rest = (high & (1 << 32 - bits) - 1) << 32 | low
     drawn = torch.where(rest < thresholds[column], column - largest, aliases[column].long()).flatten(1)
-    # By a tensor: a number would be turned into a product with its inverse on a GPU, which rounds in another way.
     by = torch.full((), steps, dtype=torch.float32, device=inputs.device)
     nearest = (inputs * by + c.ROUNDER) - c.ROUNDER
     return (nearest[rows] + drawn[:, : inputs.shape[1]].to(torch.float32)) / by

@@ -1,6 +1,7 @@
 """Uniform noise, and radii in the l1 norm (Yang et al., 2020; Levine and Feizi, 2021)."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Uniform(QuantileRadius):
         object.__setattr__(self, "half_width", float(checked_scale(self.half_width, "half_width")))
 
     @classmethod
-    def parse(cls, text: str) -> "Uniform":
+    def parse(cls, text: str) -> Self:
         """From what stands after the colon of a spec."""
         return cls(float(text))
 
