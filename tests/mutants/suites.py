@@ -96,10 +96,23 @@ SUITES = (
     Suite("bounds", ("bounds/",), ("src/recert/bounds/", "tests/bounds/"), compiled=False),
     Suite(
         "certificates",
-        ("certificates/", "noise/gaussian.py", "noise/registry.py", "certification.py"),
+        (
+            "certificates/",
+            "noise/gaussian.py",
+            "noise/laplace.py",
+            "noise/quantiles.py",
+            "noise/registry.py",
+            "noise/rounded_normal.py",
+            "noise/splitting.py",
+            "noise/uniform.py",
+            "certification.py",
+        ),  # fmt: skip
         (
             "tests/test_guarantee.py",
             "tests/noise/test_gaussian.py",
+            "tests/noise/test_l1.py",
+            "tests/noise/test_grid.py",
+            "tests/noise/test_splitting.py",
             "tests/noise/test_families.py",
             "tests/noise/test_stream.py::test_bad_sigma",
             "tests/test_results.py",

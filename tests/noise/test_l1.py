@@ -42,7 +42,7 @@ def test_two_sided_is_never_above_and_hardly_below(family: str) -> None:
 
 
 def test_the_laplace_radius_is_the_published_one_or_larger() -> None:
-    """Teng et al. (2020), Theorem 3: the larger of b/2 log(p/q) and -b log(1 - p + q)."""
+    """Teng et al. (2020): the larger of b/2 log(p/q) and -b log(1 - p + q)."""
     for p, q in ((0.4, 0.3), (0.6, 0.1), (0.9, 0.05), (0.999, 1e-6), (0.7, 0.3)):
         published = max(np.log(p / q) / 2, -np.log(1 - p + q))
         radius = Laplace(1.0).radius(p, q)

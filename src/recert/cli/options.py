@@ -56,7 +56,12 @@ Model = Annotated[
     ),
 ]
 Data = Annotated[str, typer.Option("--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR.")]
-Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
+Noise = Annotated[
+    str,
+    typer.Option(
+        help="Noise family and scale, in units of the input: gaussian:0.5, laplace:0.5, uniform:1.0, splitting:1.0, gaussian:0.5:grid=1/255."
+    ),
+]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
 Store = Annotated[str, typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL.")]

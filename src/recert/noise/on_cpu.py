@@ -206,11 +206,18 @@ def perturb_splitting(inputs, rows, keys, samples, streams, scale, out):
         key = keys[rows[b]]
         k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
         sample, stream = uint32(samples[b]), uint32(streams[b])
-        for block in range((size + 3) // 4):
-            words = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
-            for j in range(min(4, size - 4 * block)):
-                e = 4 * block + j
-                y[e] = _middle(x[e], words[j], width)
+        for block in range(size // 4):
+            w0, w1, w2, w3 = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
+            e = 4 * block
+            y[e] = _middle(x[e], w0, width)
+            y[e + 1] = _middle(x[e + 1], w1, width)
+            y[e + 2] = _middle(x[e + 2], w2, width)
+            y[e + 3] = _middle(x[e + 3], w3, width)
+        if size % 4:
+            w = _philox(uint32(size // 4), sample, uint32(0), stream, k0, k1)
+            for j in range(size % 4):
+                e = size // 4 * 4 + j
+                y[e] = _middle(x[e], w[j], width)
 
 
 @_inline
@@ -231,17 +238,22 @@ def _drawn(high, low, thresholds, aliases, bits, largest):
 @compiled
 def _perturb_on_grid(inputs, rows, keys, samples, streams, steps, thresholds, aliases, bits, largest, out):
     size = inputs.shape[1]
+    blocks = (size + 1) // 2
+    words = np.empty(4 * blocks, np.uint32)
+    numbers = np.empty(size, np.int32)
     for b in range(out.shape[0]):
         x, y = inputs[rows[b]], out[b]
         key = keys[rows[b]]
         k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
         sample, stream = uint32(samples[b]), uint32(streams[b])
-        for block in range((size + 1) // 2):
+        # Three loops: the first and the last are computed for several elements at once, the table is read one by one.
+        for block in range(blocks):
             w0, w1, w2, w3 = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
-            e = 2 * block
-            y[e] = _on_grid(x[e], _drawn(w0, w1, thresholds, aliases, bits, largest), steps)
-            if e + 1 < size:
-                y[e + 1] = _on_grid(x[e + 1], _drawn(w2, w3, thresholds, aliases, bits, largest), steps)
+            words[4 * block], words[4 * block + 1], words[4 * block + 2], words[4 * block + 3] = w0, w1, w2, w3
+        for e in range(size):
+            numbers[e] = _drawn(words[2 * e], words[2 * e + 1], thresholds, aliases, bits, largest)
+        for e in range(size):
+            y[e] = _on_grid(x[e], numbers[e], steps)
 
 
 def perturb_on_grid(inputs, rows, keys, samples, streams, sigma, steps, out):
