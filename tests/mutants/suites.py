@@ -106,7 +106,7 @@ SUITES = (
             "noise/splitting.py",
             "noise/uniform.py",
             "certification.py",
-        ),  # fmt: skip
+        ),
         (
             "tests/test_guarantee.py",
             "tests/noise/test_gaussian.py",

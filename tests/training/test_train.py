@@ -9,6 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from recert.cli import main
 from recert.data import Dataset, load_data
 from recert.models import build_model, load_model
 from recert.noise import Gaussian, Laplace, Uniform
@@ -94,6 +95,21 @@ def test_any_noise_can_be_trained_with(tmp_path, noise):
     assert trained.weights.name == f"{OTHERS[noise]}.safetensors"
     assert trained.card.noise == noise.spec
     assert trained.card.noisy_test_accuracy > 0.7
+
+
+def test_the_command_line_trains_with_any_noise_and_certifies_with_it(tmp_path, monkeypatch, capsys):
+    common = ["--model", "digits", "--data", "digits", "--noise", "splitting:0.5"]
+    monkeypatch.setattr("sys.argv", ["recert", "train", *common, "--epochs", "2", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert "--noise splitting:0.5" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "digits-splitting-0.5.safetensors").is_file()
+    monkeypatch.setattr("sys.argv", ["recert", "train", *common[:-1], "gaussian:0.5:grid=1/7", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    assert "expected inputs that are multiples of 1/7" in " ".join(capsys.readouterr().err.split())
 
 
 def test_inputs_that_are_not_on_the_grid_are_refused_before_training(tmp_path):
