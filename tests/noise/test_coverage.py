@@ -64,8 +64,7 @@ def too_many(missed: int) -> bool:
     return bool(binomtest(missed, TRIALS, ALPHA, alternative="greater").pvalue < 1e-3)
 
 
-@pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
-@pytest.mark.parametrize("probability", [0.6, 0.95])
+@pytest.mark.parametrize(("probability", "certificate"), [(0.6, "two-sided"), (0.95, "one-sided")])
 def test_certify(case: Case, probability: float, certificate: str) -> None:
     truth = case.plane(case.distance(probability))
     cache = recert.certify(
@@ -94,7 +93,7 @@ def cached(name: str) -> recert.Cache:
     )
 
 
-@pytest.mark.parametrize("method", ["auto", "series", "paired", "joint", "irs", "scratch"])
+@pytest.mark.parametrize("method", ["auto", "series", "joint", "irs"])
 @pytest.mark.parametrize("name", CASES)
 def test_recertify(name: str, method: str) -> None:
     case = CASES[name]
