@@ -19,6 +19,8 @@ from recert.noise import (
     registry,
 )
 from recert.noise.stream import NoisyRows, perturb, perturb_into
+from recert.report import Result
+from recert.report.page import render_page
 from tests.noise.laplace import TestLaplace
 
 EXAMPLES: dict[str, tuple[Noise, Noise, object]] = {
@@ -163,6 +165,16 @@ def test_select_works_with_any_noise(family: str) -> None:
     assert chosen.winner == "near"
     assert chosen.certificates is not None
     assert set(chosen.certificates.norm) == {noise.norm}
+
+
+def test_reports_name_the_norm(family: str) -> None:
+    noise = EXAMPLES[family][0]
+    votes = (np.random.default_rng(0).random((6, 1_000)) < 0.9).astype(int)
+    stored = recert.StoredVotes(votes, selection=votes[:, :100], classes=2)
+    cache = recert.certify(stored, None, noise=noise, samples=1_000, selection_samples=100)
+    page = render_page([Result("base", cache.certificates)], [0.1])
+    assert f"within this {noise.norm} distance of the input" in page
+    assert noise.spec in page
 
 
 def test_names_of_families_are_checked() -> None:
