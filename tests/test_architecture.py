@@ -161,7 +161,6 @@ GAUSSIAN = {
     "__init__.py": "the public face",
     "cli/catalogue.py": "lists the noise scales that weights are shipped for",
     "cli/demo.py": "the noise of the demonstration",
-    "cli/train.py": "networks are trained under Gaussian noise",
     "models/registry.py": "shipped networks are known by the scale that they were trained with",
 }
 """Modules outside of noise/ and training/ that may name Gaussian noise or its scale, and why."""

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from fractions import Fraction
+from decimal import Decimal, localcontext
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +30,7 @@ from tests.halfspaces import HalfSpace, rotated
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "extending"
 SAYS = {
-    "noise.py": "average certified radius of the pruned network, l1: 0.4",
+    "noise.py": "average certified radius of the pruned network, l1: 0.6",
     "method.py": "product: average certified radius 0.4",
     "approximation.py": "inputs of 4 layers clipped to where 0.99 of them lie; changed: weights and outputs",
     "engine.py": "the votes of both engines are the same",
@@ -104,12 +104,12 @@ def noisy(noise: recert.Noise, device: str = "cpu", size: int = 10, samples: int
 
 @pytest.mark.parametrize("size", [1, 4, 10])
 def test_both_implementations_of_the_noise_give_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    uniform = example("noise", monkeypatch).Uniform(0.3)
-    on_cpu = noisy(uniform, size=size)
+    triangular = example("noise", monkeypatch).Triangular(0.3)
+    on_cpu = noisy(triangular, size=size)
     monkeypatch.setattr(
-        type(uniform), "kernels", uniform.kernels._replace(cpu=f"{__name__}:torch_kernel_on_arrays"), raising=True
+        type(triangular), "kernels", triangular.kernels._replace(cpu=f"{__name__}:torch_kernel_on_arrays"), raising=True
     )
-    assert on_cpu.numpy().tobytes() == noisy(uniform, size=size).numpy().tobytes()
+    assert on_cpu.numpy().tobytes() == noisy(triangular, size=size).numpy().tobytes()
 
 
 def torch_kernel_on_arrays(inputs, rows, keys, samples, streams, scale, out) -> None:  # type: ignore[no-untyped-def]
@@ -120,33 +120,43 @@ def torch_kernel_on_arrays(inputs, rows, keys, samples, streams, scale, out) -> 
 
 @pytest.mark.gpu
 def test_the_noise_on_a_gpu_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    uniform = example("noise", monkeypatch).Uniform(0.3)
-    assert noisy(uniform).numpy().tobytes() == noisy(uniform, "cuda").numpy().tobytes()
+    triangular = example("noise", monkeypatch).Triangular(0.3)
+    assert noisy(triangular).numpy().tobytes() == noisy(triangular, "cuda").numpy().tobytes()
 
 
-def test_the_noise_is_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
-    uniform = example("noise", monkeypatch).Uniform(0.5)
+def test_the_noise_is_triangular(monkeypatch: pytest.MonkeyPatch) -> None:
+    triangular = example("noise", monkeypatch).Triangular(0.5)
     inputs = torch.zeros(1, 8)
     count = np.arange(50_000)
-    drawn = perturb(inputs, np.array([7], dtype=np.uint64), NoisyRows(count * 0, count, count * 0 + 1), uniform).numpy()
-    assert stats.kstest(drawn.ravel().astype(float), stats.uniform(-0.5, 1.0).cdf).pvalue > 1e-4
+    drawn = perturb(
+        inputs, np.array([7], dtype=np.uint64), NoisyRows(count * 0, count, count * 0 + 1), triangular
+    ).numpy()
+    assert stats.kstest(drawn.ravel().astype(float), stats.triang(0.5, -0.5, 1.0).cdf).pvalue > 1e-4
     assert abs(np.corrcoef(drawn.T) - np.eye(8)).max() < 0.02
 
 
+def exact_quantile(probability: float) -> Decimal:
+    """Of the triangle on [-1, 1], to 60 digits."""
+    p = Decimal(probability)
+    return 1 - (2 * (1 - p)).sqrt() if p > 0.5 else (2 * p).sqrt() - 1
+
+
 def test_the_radius_of_the_noise_is_rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    uniform = example("noise", monkeypatch).Uniform(0.3)
+    triangular = example("noise", monkeypatch).Triangular(0.3)
     rng = np.random.default_rng(1)
-    for p, q in zip(rng.uniform(0.5, 1, 300), rng.uniform(0, 0.5, 300), strict=True):
-        scale = Fraction(uniform.scale)
-        assert float(uniform.radius(p)) <= scale * (2 * Fraction(p) - 1)
-        exact = scale * (Fraction(p) - Fraction(q))
-        assert exact * (1 - Fraction(1, 10**12)) - Fraction(1, 10**15) <= Fraction(float(uniform.radius(p, q))) <= exact
-    assert uniform.radius([0.3, 0.5], [0.4, 0.5]).tolist() == [0, 0]
+    scale = Decimal(triangular.scale)
+    with localcontext() as digits:
+        digits.prec = 60
+        for p, q in zip(rng.uniform(0.5, 1, 300), rng.uniform(0, 0.5, 300), strict=True):
+            assert Decimal(float(triangular.radius(p))) <= scale * exact_quantile(p)
+            exact = scale / 2 * (exact_quantile(p) - exact_quantile(q))
+            assert exact - Decimal("1e-14") <= Decimal(float(triangular.radius(p, q))) <= exact
+    assert triangular.radius([0.3, 0.5], [0.4, 0.5]).tolist() == [0, 0]
 
 
 def test_certificates_under_the_noise_keep_to_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a half-space across an axis the smoothed class changes at the boundary itself, in the l1 norm too."""
-    noise = example("noise", monkeypatch).Uniform(0.5)
+    noise = example("noise", monkeypatch).Triangular(1.0)
     inputs = np.random.default_rng(2).uniform(-0.45, 0.45, size=(30, 3)).astype(np.float32)
     truth, store = np.abs(inputs[:, 0]), tmp_path / "store"
     plane = HalfSpace([1, 0, 0], 0.0)
@@ -157,7 +167,7 @@ def test_certificates_under_the_noise_keep_to_the_truth(tmp_path: Path, monkeypa
     moved = recert.recertify(
         HalfSpace([1, 0, 0], 0.02), inputs, store, samples=300, alpha=2e-6
     )  # read back by its spec
-    assert moved.settings.noise == "uniform:0.5"
+    assert moved.settings.noise == "triangular:1.0"
     assert (moved.radius <= np.abs(inputs[:, 0] - 0.02)).all()
     assert moved.radius.max() > 0.3
     page = render_page([Result("base", result), Result("moved", moved)], [0.25])
@@ -168,9 +178,10 @@ def test_the_command_line_knows_the_noise(tmp_path: Path, monkeypatch: pytest.Mo
     example("noise", monkeypatch)
     store = str(tmp_path / "store")
     assert (
-        command("certify", "--noise", "uniform:0.5", "--samples", "300", "--store", store, monkeypatch=monkeypatch) == 0
+        command("certify", "--noise", "triangular:1.0", "--samples", "300", "--store", store, monkeypatch=monkeypatch)
+        == 0
     )
-    assert recert.Cache.open(store).manifest.noise.spec == "uniform:0.5"
+    assert recert.Cache.open(store).manifest.noise.spec == "triangular:1.0"
 
 
 # a method

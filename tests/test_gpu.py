@@ -15,8 +15,9 @@ import recert
 from recert import Gaussian
 from recert.data import Dataset
 from recert.models.digest import identify
-from recert.noise import Stream, on_torch
+from recert.noise import Stream
 from recert.noise.stream import NoisyRows, perturb, perturb_into
+from recert.registration import function_named
 from recert.sampling import Sampler, Work, collect
 from recert.training import train
 
@@ -33,34 +34,49 @@ def test_triton_gives_the_golden_hash() -> None:
     assert hashlib.sha256(z.cpu().numpy().tobytes()).hexdigest() == GOLDEN
 
 
+NOISES = [
+    Gaussian(0.37),
+    recert.Laplace(0.37),
+    recert.Uniform(0.37),
+    recert.Splitting(0.37),
+    Gaussian(0.37, grid=1 / 255),
+    Gaussian(1.0, grid=1 / 1024),
+]
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("size", [1, 3, 5, 17, 784, 3072, 150_528])
-def test_triton_plain_torch_and_numba_agree_bit_for_bit(size: int) -> None:
+def test_triton_plain_torch_and_numba_agree_bit_for_bit(size: int, noise: recert.Noise) -> None:
     rng = np.random.default_rng(size)
     x = torch.from_numpy(rng.random((3, size), dtype=np.float32))
     keys = rng.integers(0, 2**63, 3).astype(np.uint64) * np.uint64(2) + np.uint64(1)
     wanted = NoisyRows(rng.integers(0, 3, 50), rng.integers(0, 2**32, 50), rng.integers(0, 4, 50))
-    here = perturb(x, keys, wanted, Gaussian(0.37))
-    there = perturb(x.cuda(), keys, wanted, Gaussian(0.37)).cpu()
+    here = perturb(x, keys, wanted, noise)
+    there = perturb(x.cuda(), keys, wanted, noise).cpu()
     columns = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
-    plain = on_torch.perturb(x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), 0.37).cpu()
+    in_torch, about = function_named(noise.kernels.torch), (noise.scale, *noise.kernels.numbers)
+    plain = in_torch(x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), *about).cpu()
     assert torch.equal(here, there)
     assert torch.equal(here, plain)
 
 
+@pytest.mark.parametrize(
+    "noise", [Gaussian(0.37), recert.Laplace(0.37), recert.Splitting(0.37), Gaussian(0.37, grid=1 / 255)], ids=str
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 8, 8), (5, 7, 3), (3, 224, 224)])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 def test_noise_straight_into_the_batch_is_the_same_noise(
-    dtype: torch.dtype, shape: tuple[int, ...], layout: torch.memory_format
+    dtype: torch.dtype, shape: tuple[int, ...], layout: torch.memory_format, noise: recert.Noise
 ) -> None:
     rng = np.random.default_rng(1)
     x = torch.from_numpy(rng.random((4, int(np.prod(shape))), dtype=np.float32))
     keys = rng.integers(0, 2**63, 4).astype(np.uint64)
     wanted = NoisyRows(rng.integers(0, 4, 33), rng.integers(0, 2**32, 33), rng.integers(0, 4, 33))
-    expected = perturb(x, keys, wanted, Gaussian(0.37)).reshape(-1, *shape).to(dtype)
+    expected = perturb(x, keys, wanted, noise).reshape(-1, *shape).to(dtype)
     out = torch.empty((33, *shape), dtype=dtype, device="cuda", memory_format=layout)
     columns = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
-    perturb_into(out, x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), Gaussian(0.37))
+    perturb_into(out, x.cuda(), *(torch.from_numpy(c).cuda() for c in columns), noise)
     assert torch.equal(out.cpu(), expected)
 
 

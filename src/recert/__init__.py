@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from recert.models.normalization import Normalize as Normalize
     from recert.models.numerics import Numerics as Numerics
     from recert.noise import Gaussian as Gaussian
+    from recert.noise import Laplace as Laplace
     from recert.noise import Noise as Noise
+    from recert.noise import Splitting as Splitting
     from recert.noise import Stream as Stream
+    from recert.noise import Uniform as Uniform
     from recert.noise import parse_noise as parse_noise
     from recert.noise import register_noise as register_noise
     from recert.proxy import certify_by_proxy as certify_by_proxy
@@ -78,7 +81,7 @@ _MODULES = {
     "recert.models.inference": ("prepare",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),
-    "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),
+    "recert.noise": ("Gaussian", "Laplace", "Noise", "Splitting", "Stream", "Uniform", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "Remote", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),

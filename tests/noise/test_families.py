@@ -19,13 +19,21 @@ from recert.noise import (
     registry,
 )
 from recert.noise.stream import NoisyRows, perturb, perturb_into
+from recert.report import Result
+from recert.report.page import render_page
 from tests.noise.laplace import TestLaplace
 
 EXAMPLES: dict[str, tuple[Noise, Noise, object]] = {
     "gaussian": (recert.Gaussian(0.5), recert.Gaussian(0.25), stats.norm),
+    "gaussian on a grid": (recert.Gaussian(0.5, grid=1 / 1024), recert.Gaussian(0.25, grid=1 / 1024), stats.norm),
+    "laplace": (recert.Laplace(0.5), recert.Laplace(0.25), stats.laplace),
+    "splitting": (recert.Splitting(0.5), recert.Splitting(0.25), stats.uniform(-1, 2)),
+    "uniform": (recert.Uniform(0.5), recert.Uniform(0.25), stats.uniform(-1, 2)),
     "test-laplace": (TestLaplace(0.5), TestLaplace(0.25), stats.laplace),
 }
 """Of every family a noise, one of half its scale, and the distribution at scale 1."""
+EXACT = {"gaussian on a grid": 1e-5}
+"""How closely radii follow the formula, where not to the last digits: on a grid some 1e-9 of every probability is left out."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,13 +48,13 @@ def family(request: pytest.FixtureRequest) -> str:
 
 
 def test_every_family_has_an_example() -> None:
-    assert set(available_noises()) == set(EXAMPLES)
+    assert set(available_noises()) == {noise.spec.partition(":")[0] for noise, _, _ in EXAMPLES.values()}
 
 
 def test_a_spec_is_read_back(family: str) -> None:
     noise, half, _ = EXAMPLES[family]
     for each in (noise, half):
-        assert each.spec.startswith(f"{family}:")
+        assert each.spec.partition(":")[0] in available_noises()
         assert parse_noise(each.spec) == noise_with_spec(each.spec) == each
         assert hash(parse_noise(each.spec)) == hash(each)
         assert checked_noise(each) is each
@@ -62,7 +70,7 @@ def test_radii_grow_with_the_lead_and_with_the_scale(family: str) -> None:
     p = np.linspace(0.501, 0.9999, 200)
     radii = noise.radius(p)
     assert (np.diff(radii) > 0).all()
-    assert half.radius(p) == pytest.approx(radii / 2, rel=1e-12)
+    assert half.radius(p) == pytest.approx(radii / 2, rel=EXACT.get(family, 1e-12))
     assert noise.radius(p, 1 - p) == pytest.approx(radii, rel=1e-12)
     assert (noise.radius(p, (1 - p) / 2) > radii).all(), "a rival with less than the class leaves"
     assert isinstance(noise.radius(0.9), float)
@@ -83,12 +91,12 @@ def test_plans_expect_what_is_certified(family: str) -> None:
     assert (np.diff(noise.plan_scale(p)) > 0).all()
     assert noise.plan_scale(1 - p) == pytest.approx(-noise.plan_scale(p), rel=1e-9)
     planned = noise.planned_radius(noise.plan_scale(p), noise.plan_scale(1 - q))
-    assert planned == pytest.approx(noise.radius(p, q), rel=1e-9)
+    assert planned == pytest.approx(noise.radius(p, q), rel=EXACT.get(family, 1e-9))
     assert noise.planned_radius(np.array([-1.0]), np.array([0.5])).tolist() == [0]
 
 
 def wanted(count: int) -> tuple[torch.Tensor, np.ndarray, NoisyRows]:
-    inputs = torch.linspace(0, 1, 2 * 7).reshape(2, 7)
+    inputs = torch.arange(2 * 7).reshape(2, 7) / 16
     numbers = np.arange(count, dtype=np.int64)
     return (
         inputs,
@@ -129,7 +137,7 @@ class Ramp(torch.nn.Module):
 def test_everything_works_with_any_noise(family: str, method: str, tmp_path: Path) -> None:
     """Certify, re-certify and plan in the family's norm, against the probability in closed form; stores know their noise."""
     noise, other, distribution = EXAMPLES[family]
-    x = np.stack([np.linspace(0.05, 1.2, 16), np.zeros(16)], axis=1).astype(np.float32)
+    x = np.stack([np.arange(1, 17) / 16 * noise.scale * 2, np.zeros(16)], axis=1).astype(np.float32)
     cache = recert.certify(Ramp().eval(), x, noise=noise, samples=2_000, selection_samples=200, store=tmp_path)
     assert recert.Cache.open(tmp_path).manifest.noise == noise
     with pytest.raises(recert.errors.ContextMismatch, match="noise"):
@@ -148,7 +156,7 @@ def test_everything_works_with_any_noise(family: str, method: str, tmp_path: Pat
 
 def test_select_works_with_any_noise(family: str) -> None:
     noise = EXAMPLES[family][0]
-    x = np.stack([np.linspace(0.1, 1.2, 12), np.zeros(12)], axis=1).astype(np.float32)
+    x = np.stack([np.arange(1, 13) / 16, np.zeros(12)], axis=1).astype(np.float32)
     cache = recert.certify(Ramp().eval(), x, noise=noise, samples=1_000, selection_samples=200)
     candidates = {"near": Ramp(0.001).eval(), "far": Ramp(-3.0).eval()}
     chosen = recert.select(
@@ -159,11 +167,21 @@ def test_select_works_with_any_noise(family: str) -> None:
     assert set(chosen.certificates.norm) == {noise.norm}
 
 
+def test_reports_name_the_norm(family: str) -> None:
+    noise = EXAMPLES[family][0]
+    votes = (np.random.default_rng(0).random((6, 1_000)) < 0.9).astype(int)
+    stored = recert.StoredVotes(votes, selection=votes[:, :100], classes=2)
+    cache = recert.certify(stored, None, noise=noise, samples=1_000, selection_samples=100)
+    page = render_page([Result("base", cache.certificates)], [0.1])
+    assert f"within this {noise.norm} distance of the input" in page
+    assert noise.spec in page
+
+
 def test_names_of_families_are_checked() -> None:
     for name, message in (("gaussian", "which is taken"), ("Big Noise", "small letters")):
         with pytest.raises(ValueError, match=message):
             register_noise(name, TestLaplace.parse)
-    with pytest.raises(ValueError, match="known families: gaussian, test-laplace"):
+    with pytest.raises(ValueError, match="known families: gaussian, laplace, splitting, uniform, test-laplace"):
         parse_noise("cauchy:1")
     with pytest.raises(ValueError, match="as it writes itself"):
         noise_with_spec("gaussian:0.50")

@@ -14,6 +14,15 @@ import recert
 from recert.noise import Gaussian, Stream, input_digest, noise_key, on_cpu, on_torch
 from recert.noise.stream import NoisyRows, perturb
 
+ALL = [
+    "gaussian:1.0",
+    "laplace:0.37",
+    "uniform:0.37",
+    "splitting:0.37",
+    "gaussian:0.5:grid=1/255",
+    "gaussian:0.37:grid=1/1024",
+]
+
 # Random123 known-answer vectors of philox4x32-10: counter, key, output
 KNOWN_ANSWERS = [
     ([0] * 4, [0] * 2, [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]),
@@ -86,6 +95,21 @@ def test_golden_hash() -> None:
     assert hashlib.sha256(normals([0xFEDCBA9876543210], range(64), 3072).tobytes()).hexdigest() == (
         "0ab34ac0fa60b10d329a7ab08c021c62812167f7851be0083e0e6a57d8021d18"
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "digest"),
+    [
+        ("laplace:1.0", "9fdffdefd77d133886ab5432439b9549fde31cf1d319165f148b784205f558ae"),
+        ("uniform:1.0", "041c89f57b09025591bbdd9f1133055160aeff7b508f1d72e413b62ad09c8858"),
+        ("splitting:1.0", "f41d38a5dacd29c3b7c24f61913af06ad8e2a0fe0c40e1551dc333813a5008aa"),
+        ("gaussian:1.0:grid=1/255", "550d6462eb9cea1259cffeabe3228aa3b0325b11389bea46845c4d9fdedf70a5"),
+    ],
+)
+def test_golden_hashes_of_other_noises(spec: str, digest: str) -> None:
+    wanted = NoisyRows(np.zeros(64, np.int64), np.arange(64), np.ones(64, np.int64))
+    z = perturb(torch.zeros(1, 3072), np.array([0xFEDCBA9876543210], np.uint64), wanted, recert.parse_noise(spec))
+    assert hashlib.sha256(z.numpy().tobytes()).hexdigest() == digest
 
 
 @settings(max_examples=30)
@@ -163,18 +187,22 @@ def test_triton_interpreter_gives_the_same_bits() -> None:
     import sys
 
     program = (
-        "import numpy as np, torch, hashlib; from recert.noise import on_cuda;"
+        "import numpy as np, torch, hashlib, recert; from recert.registration import function_named;"
         "key=np.array([0xFEDCBA9876543210],np.uint64).view(np.int64); n=4;"
-        "c=[np.zeros(n,np.int64), key, np.arange(n), np.ones(n,np.int64)];"
-        "z=torch.empty(n,103); on_cuda.perturb_into(z, torch.zeros(1,103), *(torch.from_numpy(x) for x in c), 1.0);"
-        "print(hashlib.sha256(z.numpy().tobytes()).hexdigest())"
+        "c=[torch.from_numpy(x) for x in [np.zeros(n,np.int64), key, np.arange(n), np.ones(n,np.int64)]];"
+        "z=torch.empty(n,103); x=torch.arange(103)[None]/16;\n"
+        f"for spec in {ALL}:\n"
+        "  noise=recert.parse_noise(spec); k=noise.kernels\n"
+        "  function_named(k.cuda)(z, x, *c, noise.scale, *k.numbers)\n"
+        "  print(hashlib.sha256(z.numpy().tobytes()).hexdigest())"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True
     )
-    assert run.stdout.strip() == hashlib.sha256(normals([0xFEDCBA9876543210], range(4), 103).tobytes()).hexdigest(), (
-        run.stderr
-    )
+    x, key = torch.arange(103)[None] / 16, np.array([0xFEDCBA9876543210], np.uint64)
+    wanted = NoisyRows(np.zeros(4, np.int64), np.arange(4), np.ones(4, np.int64))
+    here = [perturb(x, key, wanted, recert.parse_noise(spec)).numpy().tobytes() for spec in ALL]
+    assert run.stdout.split() == [hashlib.sha256(noisy).hexdigest() for noisy in here], run.stderr
 
 
 @pytest.mark.parametrize("sigma", [0, -1, float("nan"), float("inf"), "0.5"])

@@ -2,11 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 
-from recert.noise import Gaussian
+from recert.noise import Gaussian, Laplace, Uniform
 from recert.training.augmentation import augmented, noisy, random_crop, random_flip
 from recert.training.epochs import generator_for, make_optimizer
 from recert.training.recipes import RECIPES, Recipe
@@ -56,6 +58,25 @@ def test_noise_has_the_scale_that_was_asked_for():
     noise = noisy(images, Gaussian(0.5), generator()) - images
     assert noise.std().item() == pytest.approx(0.5, rel=0.01)
     assert abs(noise.mean().item()) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("noise", "law"),
+    [
+        (Laplace(0.3), stats.laplace(scale=0.3)),
+        (Uniform(0.3), stats.uniform(-0.3, 0.6)),
+        (Gaussian(0.3, grid=1 / 256), stats.norm(scale=0.3)),
+    ],
+    ids=str,
+)
+def test_noise_of_any_family_is_drawn_anew_for_every_image_and_every_batch(noise, law):
+    images = torch.rand(60, 1, 16, 16).mul(256).round().div(256)
+    draws = generator()
+    first, second = (noisy(images, noise, draws) - images for _ in range(2))
+    assert stats.kstest(torch.cat([first, second]).flatten().numpy(), law.cdf).pvalue > 1e-3
+    whole = torch.cat([first, second]).flatten(1).numpy()
+    assert abs(np.corrcoef(whole) - np.eye(120)).max() < 0.4
+    assert torch.equal(noisy(images, noise, generator()) - images, first)
 
 
 def test_recipe_decides_what_is_done():

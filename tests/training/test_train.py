@@ -9,9 +9,10 @@ import pytest
 import safetensors.torch
 import torch
 
+from recert.cli import main
 from recert.data import Dataset, load_data
 from recert.models import build_model, load_model
-from recert.noise import Gaussian
+from recert.noise import Gaussian, Laplace, Uniform
 from recert.training import OtherTraining, TrainingDiverged, train
 
 NOISE = Gaussian(0.25)
@@ -75,6 +76,47 @@ def test_the_network_learns(tmp_path):
     assert reports[-1][2] < 0.5 * reports[0][2]
     assert trained.card.noisy_test_accuracy > 0.8
     assert trained.card.test_accuracy > 0.9
+
+
+OTHERS = {
+    Uniform(0.5): "digits-uniform-0.5",
+    Laplace(0.25): "digits-laplace-0.25",
+    Gaussian(0.25, grid=1 / 16): "digits-gaussian-0.25-grid-1-16",
+}
+
+
+@pytest.mark.parametrize("noise", OTHERS, ids=str)
+def test_any_noise_can_be_trained_with(tmp_path, noise):
+    options = {"test": TEST, "epochs": 12, "device": "cpu"}
+    data = load_data("digits", split="train")
+    with pytest.raises(KeyboardInterrupt):
+        train("digits", data, noise, out=tmp_path, progress=stop_after(5), **options)
+    trained = train("digits", data, noise, out=tmp_path, **options)
+    assert trained.weights.name == f"{OTHERS[noise]}.safetensors"
+    assert trained.card.noise == noise.spec
+    assert trained.card.noisy_test_accuracy > 0.7
+
+
+def test_the_command_line_trains_with_any_noise_and_certifies_with_it(tmp_path, monkeypatch, capsys):
+    common = ["--model", "digits", "--data", "digits", "--noise", "splitting:0.5"]
+    monkeypatch.setattr("sys.argv", ["recert", "train", *common, "--epochs", "2", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert "--noise splitting:0.5" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "digits-splitting-0.5.safetensors").is_file()
+    monkeypatch.setattr("sys.argv", ["recert", "train", *common[:-1], "gaussian:0.5:grid=1/7", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 1
+    assert "expected inputs that are multiples of 1/7" in " ".join(capsys.readouterr().err.split())
+
+
+def test_inputs_that_are_not_on_the_grid_are_refused_before_training(tmp_path):
+    with pytest.raises(ValueError, match="expected inputs that are multiples of 1/10"):
+        train("digits", DIGITS, Gaussian(0.25, grid=1 / 10), test=TEST, out=tmp_path, progress=stop_after(1))
+    with pytest.raises(ValueError, match="expected a noise such as"):
+        train("digits", DIGITS, 0.25, test=TEST, out=tmp_path, progress=stop_after(1))
 
 
 def test_weights_and_card_belong_together(tmp_path):

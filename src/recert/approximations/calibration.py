@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert.noise import Noise, Stream, checked_noise, input_digest, noise_key
+from recert.noise import Noise, Stream, check_inputs, checked_noise, input_digest, noise_key
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows, perturb
 from recert.sampling.inputs import checked_inputs
@@ -33,6 +33,7 @@ class Calibration:
         if not 1 <= self.noisy_copies <= LARGEST_SAMPLE:
             raise ValueError(f"expected at least 1 noisy copy of each input, got {self.noisy_copies}")
         inputs = checked_inputs(self.inputs)
+        check_inputs(self.noise, inputs)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "digests", tuple(input_digest(x) for x in inputs))
 

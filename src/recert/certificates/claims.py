@@ -68,12 +68,13 @@ def claim_from_bounds(
     classes: ArrayLike, top_lower: Floats, runner_up_upper: Floats, noise: Noise, *, otherwise: Any
 ) -> Claims:
     """Claims from bounds that hold jointly; `otherwise` is the outcome of inputs that abstain."""
-    # Strictly more: at equality the radius would be 0, and the smoothed classifier might be tied.
-    certified = top_lower > runner_up_upper
+    radius = noise.radius(top_lower, runner_up_upper)
+    # Strictly more: without a lead, or with one that the noise needs for itself, the smoothed classifier might be tied.
+    certified = radius > 0
     return Claims(
         outcome=outcome_column(certified, Outcome.CERTIFIED, otherwise),
         prediction=np.where(certified, np.asarray(classes, dtype=np.int64), -1),
-        radius=noise.radius(top_lower, runner_up_upper),
+        radius=radius,
         top_lower=top_lower,
         runner_up_upper=runner_up_upper,
     )

@@ -64,7 +64,12 @@ Identity = Annotated[
     typer.Option(help="Name of a model that is a function, such as my-api-2024-05; another whenever it changes."),
 ]
 Classes = Annotated[int | None, typer.Option(help="Number of classes, of a function that returns labels.")]
-Noise = Annotated[str, typer.Option(help="Noise family and scale, in units of the input.")]
+Noise = Annotated[
+    str,
+    typer.Option(
+        help="Noise family and scale, in units of the input: gaussian:0.5, laplace:0.5, uniform:1.0, splitting:1.0, gaussian:0.5:grid=1/255."
+    ),
+]
 Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
 CalibrationData = Annotated[
     str | None,

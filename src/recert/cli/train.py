@@ -40,14 +40,9 @@ def train(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from recert.data import load_data
-    from recert.noise import Gaussian, parse_noise
+    from recert.noise import parse_noise
     from recert.training import train as train_network
 
-    smoothing = parse_noise(noise)
-    if not isinstance(smoothing, Gaussian):
-        raise ValueError(
-            f"expected Gaussian noise to train with, got {noise}; networks are trained with gaussian:SIGMA"
-        )
     columns = (
         TextColumn("training"),
         BarColumn(),
@@ -63,7 +58,7 @@ def train(
             bars.update(bar, completed=done, total=total, state=f"loss {loss:.3f}, accuracy {accuracy:.1%}")
 
         trained = train_network(
-            model, load_data(data, split="train"), smoothing, test=load_data(data, split="test"), epochs=epochs,
+            model, load_data(data, split="train"), parse_noise(noise), test=load_data(data, split="test"), epochs=epochs,
             batch_size=batch_size, learning_rate=learning_rate, seed=seed, device=device, out=out, progress=show_epoch, resume=not restart,
         )  # fmt: skip
     card = trained.card

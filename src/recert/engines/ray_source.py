@@ -51,7 +51,7 @@ class RaySource:
         if workers is not None and workers < 1:
             raise ValueError(f"expected at least 1 worker, got {workers}")
         array = checked_inputs(inputs)
-        check_noise_fits(array, noise.scale)
+        check_noise_fits(array, noise)
         self.input_shape = array.shape[1:]
         self.digests = [input_digest(x) for x in array]
         self.streams = frozenset(Stream)

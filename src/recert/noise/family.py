@@ -12,19 +12,21 @@ class Kernels(NamedTuple):
     """Where the noise is made, as "module:function", one for each implementation. All three must give the same bits.
 
     They are named and not imported, so that a cache is read without torch. The signatures are those of the functions in
-    `recert.noise.on_cpu`, `on_torch` and `on_cuda`; the last argument but `out` is the scale as a float32 number.
+    `recert.noise.on_cpu`, `on_torch` and `on_cuda`; the last argument but `out` is the scale as a float32 number, and `numbers`, if
+    there are any, follow it.
     """
 
     cpu: str
     torch: str
     cuda: str
+    numbers: tuple[int, ...] = ()
 
 
 @runtime_checkable
 class Noise(Protocol):
     """A family of noise at one scale: a frozen value that can be compared and hashed. `recert.Gaussian` is one.
 
-    `register_noise` makes a family known by the word before the colon of its spec.
+    It may have a method `check_inputs` that raises ValueError if it is not for these inputs (float32, count x ...). `register_noise` makes a family known by the word before the colon of its spec.
     """
 
     @property
@@ -70,3 +72,10 @@ def checked_noise(noise: Any) -> Noise:
     if not isinstance(noise, Noise) or isinstance(noise, type):
         raise ValueError(f"expected a noise such as recert.Gaussian(0.5), got {noise!r}")
     return noise
+
+
+def check_inputs(noise: Noise, inputs: NDArray[np.float32]) -> None:
+    """ValueError if the noise says that it is not for these inputs."""
+    check = getattr(noise, "check_inputs", None)
+    if check is not None:
+        check(inputs)

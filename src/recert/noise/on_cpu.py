@@ -8,6 +8,7 @@ from numba import float32, int32, uint32, uint64
 
 from recert.compiled import compiled
 from recert.noise import polynomials as c
+from recert.noise.rounded_normal import alias_table
 
 _M0, _M1 = np.uint64(c.MULTIPLIER_0), np.uint64(c.MULTIPLIER_1)
 _W0, _W1 = np.uint32(c.WEYL_0), np.uint32(c.WEYL_1)
@@ -17,6 +18,9 @@ _C = tuple(np.float32(x) for x in c.COS)
 _LN2_HIGH, _LN2_LOW = np.float32(c.LN2_HIGH), np.float32(c.LN2_LOW)
 _SQRT_HALF_BITS = np.int32(c.SQRT_HALF_BITS)
 _SCALE, _RADIANS = np.float32(c.TWO_TO_MINUS_32), np.float32(c.RADIANS_PER_STEP)
+_TWO_TO_MINUS_31, _TWO_TO_MINUS_22 = np.float32(c.TWO_TO_MINUS_31), np.float32(c.TWO_TO_MINUS_22)
+_TWO_TO_MINUS_23, _TWO_TO_23 = np.float32(c.TWO_TO_MINUS_23), np.float32(c.TWO_TO_23)
+_ROUNDER = np.float32(c.ROUNDER)
 _HALF, _ONE, _MINUS_TWO = np.float32(0.5), np.float32(1.0), np.float32(-2.0)
 
 # Strict floating point: no fastmath, so LLVM neither reorders nor fuses, and the bits match the other devices.
@@ -38,9 +42,8 @@ def _philox(c0, c1, c2, c3, k0, k1):
 
 
 @_inline
-def _radius(word):
-    """sqrt(-2 log u) with u = (word + 1/2) / 2^32."""
-    u = (float32(word) + _HALF) * _SCALE
+def _log(u):
+    """The natural logarithm of a float32 number in (0, 1]."""
     bits = int32(np.float32(u).view(np.int32) - _SQRT_HALF_BITS)
     exponent = float32(bits >> int32(23))
     f = np.int32((bits & int32(0x7FFFFF)) + _SQRT_HALF_BITS).view(np.float32) - _ONE
@@ -52,8 +55,13 @@ def _radius(word):
     y = y + exponent * _LN2_LOW
     y = y - _HALF * square
     y = y + f
-    y = y + exponent * _LN2_HIGH
-    return float32(math.sqrt(_MINUS_TWO * y))
+    return y + exponent * _LN2_HIGH
+
+
+@_inline
+def _radius(word):
+    """sqrt(-2 log u) with u = (word + 1/2) / 2^32."""
+    return float32(math.sqrt(_MINUS_TWO * _log((float32(word) + _HALF) * _SCALE)))
 
 
 @_inline
@@ -78,6 +86,31 @@ def _four_normals(block, sample, stream, k0, k1):
     c0, s0 = _cosine_and_sine(w1)
     c1, s1 = _cosine_and_sine(w3)
     return r0 * c0, r0 * s0, r1 * c1, r1 * s1
+
+
+@_inline
+def _laplace(word):
+    """A sign, the last bit, times -log u with u = (the other bits + 1/2) / 2^31, which is exponential."""
+    size = -_log((float32(uint32(word >> uint32(1))) + _HALF) * _TWO_TO_MINUS_31)
+    return -size if (word & uint32(1)) != uint32(0) else size
+
+
+@_inline
+def _uniform(word):
+    """From -1 to 1, exactly: 23 bits and a half fit into a float32."""
+    return (float32(uint32(word >> uint32(9))) + _HALF) * _TWO_TO_MINUS_22 - _ONE
+
+
+@_inline
+def _four_laplace(block, sample, stream, k0, k1):
+    w0, w1, w2, w3 = _philox(block, sample, uint32(0), stream, k0, k1)
+    return _laplace(w0), _laplace(w1), _laplace(w2), _laplace(w3)
+
+
+@_inline
+def _four_uniform(block, sample, stream, k0, k1):
+    w0, w1, w2, w3 = _philox(block, sample, uint32(0), stream, k0, k1)
+    return _uniform(w0), _uniform(w1), _uniform(w2), _uniform(w3)
 
 
 @compiled
@@ -108,3 +141,124 @@ def perturb(inputs, rows, keys, samples, streams, sigma, out):
             for j in range(size % 4):
                 e = size // 4 * 4 + j
                 y[e] = x[e] + sigma * z[j]
+
+
+@compiled
+def perturb_laplace(inputs, rows, keys, samples, streams, scale, out):
+    """out[b] = inputs[rows[b]] + scale * z, z of density exp(-|z|) / 2, from (keys[rows[b]], samples[b], streams[b])."""
+    size = inputs.shape[1]
+    for b in range(out.shape[0]):
+        x, y = inputs[rows[b]], out[b]
+        key = keys[rows[b]]
+        k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
+        sample, stream = uint32(samples[b]), uint32(streams[b])
+        for block in range(size // 4):
+            z0, z1, z2, z3 = _four_laplace(uint32(block), sample, stream, k0, k1)
+            e = 4 * block
+            y[e] = x[e] + scale * z0
+            y[e + 1] = x[e + 1] + scale * z1
+            y[e + 2] = x[e + 2] + scale * z2
+            y[e + 3] = x[e + 3] + scale * z3
+        if size % 4:
+            z = _four_laplace(uint32(size // 4), sample, stream, k0, k1)
+            for j in range(size % 4):
+                e = size // 4 * 4 + j
+                y[e] = x[e] + scale * z[j]
+
+
+@compiled
+def perturb_uniform(inputs, rows, keys, samples, streams, scale, out):
+    """out[b] = inputs[rows[b]] + scale * z, z uniform on [-1, 1], from (keys[rows[b]], samples[b], streams[b])."""
+    size = inputs.shape[1]
+    for b in range(out.shape[0]):
+        x, y = inputs[rows[b]], out[b]
+        key = keys[rows[b]]
+        k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
+        sample, stream = uint32(samples[b]), uint32(streams[b])
+        for block in range(size // 4):
+            z0, z1, z2, z3 = _four_uniform(uint32(block), sample, stream, k0, k1)
+            e = 4 * block
+            y[e] = x[e] + scale * z0
+            y[e + 1] = x[e + 1] + scale * z1
+            y[e + 2] = x[e + 2] + scale * z2
+            y[e + 3] = x[e + 3] + scale * z3
+        if size % 4:
+            z = _four_uniform(uint32(size // 4), sample, stream, k0, k1)
+            for j in range(size % 4):
+                e = size // 4 * 4 + j
+                y[e] = x[e] + scale * z[j]
+
+
+@_inline
+def _middle(x, word, width):
+    """The middle of the cell that x lies in; cells begin at `begin`, 23 bits of the word, in units of 2^-23 cells."""
+    begin = int32(word >> uint32(9))
+    cell = (int32(np.floor(x / width * _TWO_TO_23)) - begin) >> int32(23)
+    return (float32(cell) + (float32(begin) * _TWO_TO_MINUS_23 + _HALF)) * width
+
+
+@compiled
+def perturb_splitting(inputs, rows, keys, samples, streams, scale, out):
+    """out[b] = the middles of the cells, 2 scale wide and placed by (keys[rows[b]], samples[b], streams[b]), of inputs[rows[b]]."""
+    size, width = inputs.shape[1], scale + scale
+    for b in range(out.shape[0]):
+        x, y = inputs[rows[b]], out[b]
+        key = keys[rows[b]]
+        k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
+        sample, stream = uint32(samples[b]), uint32(streams[b])
+        for block in range(size // 4):
+            w0, w1, w2, w3 = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
+            e = 4 * block
+            y[e] = _middle(x[e], w0, width)
+            y[e + 1] = _middle(x[e + 1], w1, width)
+            y[e + 2] = _middle(x[e + 2], w2, width)
+            y[e + 3] = _middle(x[e + 3], w3, width)
+        if size % 4:
+            w = _philox(uint32(size // 4), sample, uint32(0), stream, k0, k1)
+            for j in range(size % 4):
+                e = size // 4 * 4 + j
+                y[e] = _middle(x[e], w[j], width)
+
+
+@_inline
+def _on_grid(x, number, steps):
+    """The grid point `number` steps from x, itself a grid point: whole numbers, and one rounding at the end."""
+    nearest = (x * steps + _ROUNDER) - _ROUNDER
+    return (nearest + float32(number)) / steps
+
+
+@_inline
+def _drawn(high, low, thresholds, aliases, bits, largest):
+    """A whole number by the alias table, of 64 bits: the first choose the column, the others are compared with its threshold."""
+    column = high >> uint32(32 - bits)
+    rest = (uint64(high & uint32((1 << (32 - bits)) - 1)) << uint64(32)) | uint64(low)
+    return int32(column) - largest if rest < uint64(thresholds[column]) else aliases[column]
+
+
+@compiled
+def _perturb_on_grid(inputs, rows, keys, samples, streams, steps, thresholds, aliases, bits, largest, out):
+    size = inputs.shape[1]
+    blocks = (size + 1) // 2
+    words = np.empty(4 * blocks, np.uint32)
+    numbers = np.empty(size, np.int32)
+    for b in range(out.shape[0]):
+        x, y = inputs[rows[b]], out[b]
+        key = keys[rows[b]]
+        k0, k1 = uint32(key & uint64(0xFFFFFFFF)), uint32(key >> uint64(32))
+        sample, stream = uint32(samples[b]), uint32(streams[b])
+        # Three loops: the first and the last are computed for several elements at once, the table is read one by one.
+        for block in range(blocks):
+            w0, w1, w2, w3 = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
+            words[4 * block], words[4 * block + 1], words[4 * block + 2], words[4 * block + 3] = w0, w1, w2, w3
+        for e in range(size):
+            numbers[e] = _drawn(words[2 * e], words[2 * e + 1], thresholds, aliases, bits, largest)
+        for e in range(size):
+            y[e] = _on_grid(x[e], numbers[e], steps)
+
+
+def perturb_on_grid(inputs, rows, keys, samples, streams, sigma, steps, out):
+    """out[b] = float32((steps * inputs[rows[b]] + n) / steps), n the rounded normal numbers of (keys[rows[b]], samples[b], streams[b])."""
+    table = alias_table(float(sigma), steps)
+    _perturb_on_grid(
+        inputs, rows, keys, samples, streams, np.float32(steps), table.thresholds, table.aliases, table.bits, table.largest, out
+    )  # fmt: skip

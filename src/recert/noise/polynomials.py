@@ -32,4 +32,11 @@ LN2_HIGH = 0.693359375  # few bits, so that exponent * LN2_HIGH is exact
 LN2_LOW = -0.00021219444170128554
 SQRT_HALF_BITS = 0x3F3504F3  # float32 bits of sqrt(1/2)
 TWO_TO_MINUS_32 = 2.0**-32
+TWO_TO_MINUS_31 = 2.0**-31
+TWO_TO_MINUS_22 = 2.0**-22
+TWO_TO_MINUS_23 = 2.0**-23
+TWO_TO_23 = 2.0**23
 RADIANS_PER_STEP = 1.462918119976564e-09  # 2 pi / 2^32
+ROUNDER = (
+    1.5 * 2.0**23
+)  # added to a float32 number below 2^22 and subtracted again, it rounds to the nearest whole number

@@ -4,12 +4,20 @@ from collections.abc import Callable
 
 from recert.noise.family import Noise
 from recert.noise.gaussian import Gaussian
+from recert.noise.laplace import Laplace
+from recert.noise.splitting import Splitting
+from recert.noise.uniform import Uniform
 from recert.registration import check_new_name
 
 Parse = Callable[[str], Noise]
 """Makes a noise of what stands after the colon; ValueError if it cannot."""
 
-_FAMILIES: dict[str, Parse] = {"gaussian": Gaussian.parse}
+_FAMILIES: dict[str, Parse] = {
+    "gaussian": Gaussian.parse,
+    "laplace": Laplace.parse,
+    "splitting": Splitting.parse,
+    "uniform": Uniform.parse,
+}
 
 
 def register_noise(family: str, parse: Parse) -> None:

@@ -50,7 +50,16 @@ def perturb(inputs: Tensor, keys: NDArray[np.uint64], wanted: NoisyRows, noise: 
     out = torch.empty((len(wanted.rows), inputs.shape[1]), dtype=torch.float32, device=inputs.device)
     if inputs.device.type == "cpu":
         add_noise, scale = function_named(noise.kernels.cpu), np.float32(noise.scale)
-        add_noise(inputs.numpy(), wanted.rows, keys, wanted.samples, wanted.streams, scale, out.numpy())
+        add_noise(
+            inputs.numpy(),
+            wanted.rows,
+            keys,
+            wanted.samples,
+            wanted.streams,
+            scale,
+            *noise.kernels.numbers,
+            out.numpy(),
+        )
         return out
     arrays = (wanted.rows, keys.view(np.int64), wanted.samples, wanted.streams)
     rows, key, samples, streams = (torch.from_numpy(array).to(inputs.device) for array in arrays)
@@ -62,8 +71,10 @@ def perturb_into(
     out: Tensor, inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, noise: Noise
 ) -> None:
     """The same straight into a batch on a device, in its type and memory format; nothing is waited for."""
+    kernels = noise.kernels
+    about = (inputs, rows, keys, samples, streams, noise.scale, *kernels.numbers)
     if out.device.type == "cuda" and importlib.util.find_spec("triton"):
-        function_named(noise.kernels.cuda)(out, inputs, rows, keys, samples, streams, noise.scale)
+        function_named(kernels.cuda)(out, *about)
     else:
-        noisy = function_named(noise.kernels.torch)(inputs, rows, keys, samples, streams, noise.scale)
+        noisy = function_named(kernels.torch)(*about)
         out.copy_(noisy.reshape(out.shape))

@@ -6,19 +6,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recert.noise import Noise, check_inputs
 from recert.sampling.gathering import gathered
 
 SMALLEST_STEPS = 256
 """The scale of the noise must span so many steps of float32 at the largest element: else noise is rounded away."""
 
 
-def check_noise_fits(inputs: NDArray[np.float32], scale: float) -> None:
-    """ValueError if inputs are so large that float32 cannot hold input plus noise: a radius would be about other noise."""
+def check_noise_fits(inputs: NDArray[np.float32], noise: Noise) -> None:
+    """ValueError if the noise is not for these inputs, or if they are so large that float32 cannot hold input plus noise."""
+    check_inputs(noise, inputs)
     largest = float(np.abs(inputs).max())
     step = float(np.spacing(np.float32(largest)))
-    if step * SMALLEST_STEPS > scale:
+    # A radius would be about other noise.
+    if step * SMALLEST_STEPS > noise.scale:
         raise ValueError(
-            f"expected inputs to which float32 can add noise of scale {scale:g}, got elements up to {largest:g}, where numbers of "
+            f"expected inputs to which float32 can add noise of scale {noise.scale:g}, got elements up to {largest:g}, where numbers of "
             f"float32 are {step:g} apart; scale the inputs, for example to [0, 1], or use more noise"
         )
 

@@ -52,7 +52,7 @@ class Sampler:
         identity: str | None = None,
     ) -> None:
         self.inputs = checked_inputs(inputs)
-        check_noise_fits(self.inputs, noise.scale)
+        check_noise_fits(self.inputs, noise)
         self.input_shape = self.inputs.shape[1:]
         self.noise, self.seed = noise, seed
         self.streams = frozenset(Stream)

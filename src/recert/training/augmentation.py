@@ -1,14 +1,16 @@
 """Random crops, mirror images and noise for a whole batch at once, on the device that holds it."""
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from recert.noise import Gaussian
+from recert.noise import Gaussian, Noise, Stream
+from recert.noise.stream import NoisyRows, perturb
 from recert.training.recipes import Recipe
 
 
-def augmented(images: Tensor, recipe: Recipe, noise: Gaussian, generator: torch.Generator) -> Tensor:
+def augmented(images: Tensor, recipe: Recipe, noise: Noise, generator: torch.Generator) -> Tensor:
     """The batch as the network sees it in training: cropped and mirrored as the recipe says, then noisy."""
     if recipe.crop:
         images = random_crop(images, recipe.crop, generator)
@@ -17,9 +19,21 @@ def augmented(images: Tensor, recipe: Recipe, noise: Gaussian, generator: torch.
     return noisy(images, noise, generator)
 
 
-def noisy(images: Tensor, noise: Gaussian, generator: torch.Generator) -> Tensor:
+def noisy(images: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
     """The batch under one draw of noise."""
+    if not isinstance(noise, Gaussian) or noise.grid is not None:
+        return _from_stream(images, noise, generator)
+    # torch's own normals: the shipped networks were trained with them.
     return torch.randn(images.shape, generator=generator, device=images.device).mul_(noise.sigma).add_(images)
+
+
+def _from_stream(images: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
+    """Noise of any family, by the kernels that certificates are made with, under keys of the generator: they share none with a cache."""
+    count = len(images)
+    keys = torch.randint(-(2**63), 2**63 - 1, (count,), generator=generator, device=images.device)
+    zeros = np.zeros(count, np.int64)
+    wanted = NoisyRows(np.arange(count), zeros, zeros + int(Stream.CALIBRATION))
+    return perturb(images.flatten(1), keys.cpu().numpy().view(np.uint64), wanted, noise).reshape(images.shape)
 
 
 def random_crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from recert.data import Dataset
-from recert.noise import Gaussian
+from recert.noise import Noise
 from recert.training.augmentation import augmented, noisy
 from recert.training.recipes import Recipe
 from recert.training.step import Step
@@ -51,7 +51,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.SGD:
 
 
 def train_epoch(
-    step: Step, examples: Examples, recipe: Recipe, noise: Gaussian, epoch: int, generator: torch.Generator
+    step: Step, examples: Examples, recipe: Recipe, noise: Noise, epoch: int, generator: torch.Generator
 ) -> tuple[float, float]:
     """One pass over the examples in random order; returns the mean loss and the accuracy along the way."""
     step.network.train()
@@ -66,7 +66,7 @@ def train_epoch(
     return loss_sum / len(examples.labels), correct / len(examples.labels)
 
 
-def accuracy(network: nn.Module, examples: Examples, noise: Gaussian | None, generator: torch.Generator) -> float:
+def accuracy(network: nn.Module, examples: Examples, noise: Noise | None, generator: torch.Generator) -> float:
     """Share of examples that the network gets right, in float32, each under one draw of noise if there is one."""
     network.eval()
     correct = 0

@@ -11,7 +11,7 @@ from torch import nn
 
 from recert.errors import RecertError
 from recert.models.registry import build_model
-from recert.noise import Gaussian
+from recert.noise import Noise
 from recert.training.epochs import Examples, generator_for, make_optimizer, prepared, train_epoch
 from recert.training.files import TrainingFiles
 from recert.training.recipes import Recipe
@@ -28,7 +28,7 @@ class Plan:
     """What is trained and how; `settings` is all of it with the data, as the card and the state record it."""
 
     architecture: str
-    noise: Gaussian
+    noise: Noise
     seed: int
     recipe: Recipe
     settings: dict[str, Any]

@@ -1,6 +1,7 @@
-"""`train`: Gaussian-augmented training of a shipped network (Cohen et al., 2019)."""
+"""`train`: noise-augmented training of a shipped network (Cohen et al., 2019), with noise of any family."""
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from recert.data import Dataset
 from recert.models.devices import usable_device
 from recert.models.registry import model_entry
-from recert.noise import Gaussian
+from recert.noise import Gaussian, Noise, check_inputs, checked_noise
 from recert.training.card import Card, TrainedModel, describe_data, versions
 from recert.training.epochs import Examples, accuracy, generator_for
 from recert.training.files import TrainingFiles
@@ -26,7 +27,7 @@ EpochCallback = Callable[[int, int, float, float], None]
 def train(
     architecture: str,
     data: Dataset,
-    noise: Gaussian,
+    noise: Noise,
     *,
     test: Dataset | None = None,
     epochs: int | None = None,
@@ -40,15 +41,19 @@ def train(
 ) -> TrainedModel:
     """Train a shipped network on noisy images and write `ARCHITECTURE-SIGMA.safetensors` with a card (`.json`) to `out`.
 
+    The noise is that which it will be certified with; for other families than Gaussian, files are named by it (`digits-laplace-0.5`).
+
     What is not given is taken from `RECIPES`. The state is saved after every epoch: the same call continues an
     interrupted training, on a CPU to the same bits, and returns a finished one as it is. `resume=False` starts afresh.
     """
     recipe = _recipe(architecture, epochs=epochs, batch_size=batch_size, learning_rate=learning_rate)
     _check_data(architecture, data)
+    check_inputs(checked_noise(noise), data.inputs)
     if test is not None:
         _check_data(architecture, test)
+        check_inputs(noise, test.inputs)
     plan = Plan(architecture, noise, seed, recipe, _settings(architecture, noise, seed, recipe, data, test))
-    files = TrainingFiles(Path(out), f"{architecture}-{noise.sigma:g}")
+    files = TrainingFiles(Path(out), f"{architecture}-{_short_name(noise)}")
     finished = files.finished(plan.settings) if resume else None
     if finished is not None:
         return finished
@@ -61,6 +66,13 @@ def train(
         if progress is not None:
             progress(reached.epochs_done, recipe.epochs, reached.loss, reached.accuracy)
     return files.finish(plain_state(run.network), _card(run, test))
+
+
+def _short_name(noise: Noise) -> str:
+    """What the files of a training are named by: sigma, or the spec with what is no part of a file name left out."""
+    if isinstance(noise, Gaussian) and noise.grid is None:
+        return f"{noise.sigma:g}"
+    return re.sub(r"[^A-Za-z0-9.]+", "-", noise.spec)
 
 
 def _card(run: Run, test: Dataset | None) -> Card:
@@ -85,7 +97,7 @@ def _card(run: Run, test: Dataset | None) -> Card:
 
 
 def _settings(
-    architecture: str, noise: Gaussian, seed: int, recipe: Recipe, data: Dataset, test: Dataset | None
+    architecture: str, noise: Noise, seed: int, recipe: Recipe, data: Dataset, test: Dataset | None
 ) -> dict[str, Any]:
     return {
         "architecture": architecture,
