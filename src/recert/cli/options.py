@@ -112,7 +112,7 @@ Require = Annotated[
     list[str] | None,
     typer.Option(help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 files, which can run code.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 

@@ -1,6 +1,5 @@
 """Votes drawn by workers on a Ray cluster: the same votes, bit for bit, as one process draws."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -15,6 +14,7 @@ from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
 from recert.models.digest import identify
 from recert.models.numerics import Numerics
+from recert.models.permanent import copied
 from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 from recert.sampling.inputs import check_noise_fits, checked_inputs
@@ -132,5 +132,5 @@ def on_cpu(model: Model) -> Model:
     if isinstance(model, torch.nn.Module) and any(
         t.device.type != "cpu" for t in (*model.parameters(), *model.buffers())
     ):
-        return copy.deepcopy(model).cpu()
+        return copied(model).cpu()
     return model

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from recert.engines.execution import AUTO, Execution
+from recert.models.exported_program import as_module
 from recert.models.numerics import Numerics
 from recert.noise import Noise
 from recert.registration import check_new_name, function_named
@@ -70,6 +71,7 @@ def open_votes(
     if engine is None:
         raise ValueError(f"expected engine to be one of {', '.join(_ENGINES)}, got {execution.engine!r}")
     open_engine = function_named(engine) if isinstance(engine, str) else engine
+    model = as_module(model)
     if callable(model):
         model = execution.prepared(model, inputs, passes)
         if batches is not None and execution.batch_size is None:

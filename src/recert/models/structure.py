@@ -23,10 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recert.errors import UnusableModel
 from recert.models.classes import counters, functions_of, hides_state, members, names_in_class, slots
+from recert.models.permanent import masked, masks
 from recert.models.scripted import script_constants, script_graph
 from recert.models.source import code_text, imported_inside, mentioned, names_at_run_time, read
-from recert.models.tensors import tensor_bytes
+from recert.models.tensors import flatten, tensor_bytes
 from recert.models.trusted import (
     is_constant_of_a_package,
     is_installed,
@@ -45,6 +47,11 @@ UNUSED_ATTRIBUTES = {
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 }  # fmt: skip
 """Of every module: hashed elsewhere (weights, children), or without influence on `forward`."""
+READS_ALL_TENSORS = (
+    "parameters", "named_parameters", "_parameters", "buffers", "named_buffers", "_buffers", "state_dict", "__dict__", "vars", "getattr",
+    "__getattribute__", "_forward_pre_hooks",
+)  # fmt: skip
+"""Names by which code reaches tensors without saying theirs."""
 OPERATORS = {
     "aten",
     "prims",
@@ -93,6 +100,7 @@ class _Walk:
         self._read: set[str] = set()
         self._counters: list[tuple[str, Any]] = []
         self._of_tensors: list[tuple[str, Any]] = []
+        self._under_masks: list[tuple[str, Any]] = []
         self._modules: list[types.ModuleType] = []
 
     def finish(self) -> None:
@@ -112,7 +120,8 @@ class _Walk:
                 self.text(f"of module {i} {name}")
                 self.value(vars(self._modules[i])[name], f"{self._modules[i].__name__}.{name}")
             done.update(wanted)
-        for values, names in ((self._counters, self._read), (self._of_tensors, self._mentioned)):
+        of_code = self._mentioned
+        for values, names in ((self._counters, self._read), (self._of_tensors, of_code), (self._under_masks, of_code)):
             for place, (name, value) in enumerate(list(values)):
                 if name in names:
                     self.text(f"{place} {name}")
@@ -152,12 +161,12 @@ class _Walk:
         self.text(f"tensor {tensor.dtype} {tuple(tensor.shape)} {tensor.layout}")
         self._about_tensor(tensor, path)
         try:
-            if hasattr(tensor, "__tensor_flatten__"):  # a wrapper around other tensors
-                names, context = tensor.__tensor_flatten__()
+            if (flattened := flatten(tensor)) is not None:  # a wrapper around other tensors
+                names, context = flattened
                 self._items((*(getattr(tensor, name) for name in names), context), path)
             else:
                 self.bytes(tensor_bytes(tensor))
-        except (RuntimeError, TypeError):  # on no device, or of a kind that has no elements in order
+        except (RuntimeError, TypeError, UnusableModel):  # on no device, or of a kind that has no elements in order
             self.unknown.append(f"{path} (a tensor of layout {tensor.layout} on {tensor.device})")
 
     def _about_tensor(self, tensor: Tensor, path: str) -> None:
@@ -165,6 +174,18 @@ class _Walk:
         if not is_torchs(type(tensor)):
             self.value(type(tensor), path)
         self._of_tensors += sorted(vars(tensor).items(), key=lambda item: item[0])
+
+    def _about_wrapper(self, tensor: Tensor, path: str) -> None:
+        """Of a weight that wraps other tensors, what it knows beside their elements: how they are scaled and multiplied, say."""
+        if (flattened := flatten(tensor)) is None:
+            return
+        self.text(f"wrapper {tensor.dtype} {tuple(tensor.shape)}")
+        names, context = flattened
+        self.value(context, path)
+        for name in names:
+            inner = getattr(tensor, name)
+            self._about_tensor(inner, f"{path}.{name}")
+            self._about_wrapper(inner, f"{path}.{name}")
 
     def _array(self, array: Any, path: str) -> None:
         self.text(f"array {array.dtype.str} {array.shape}")
@@ -255,7 +276,7 @@ class _Walk:
             self._graph(module, path)
         else:
             self._attributes(module, path)
-        tensors = {**module._parameters, **module._buffers}
+        tensors = self._held(module)
         self.text(f"buffers {sorted(tensors)}")
         if id(module) not in self._registered:  # in a plain list, say: its values are not among the model's weights
             self.text(f"training {module.training}")
@@ -263,20 +284,41 @@ class _Walk:
         for name in sorted(tensors):
             if (tensor := tensors[name]) is not None:
                 self._about_tensor(tensor, f"{path}.{name}".lstrip("."))
+                self._about_wrapper(tensor, f"{path}.{name}".lstrip("."))
         for name, child in module._modules.items():
             self.text(f"child {name}")
             self.value(child, f"{path}.{name}".lstrip("."))
-        self._hooks(module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs, path)
+        pruning = [id(hook) for hook in masks(module).values()]
+        before = {number: hook for number, hook in module._forward_pre_hooks.items() if id(hook) not in pruning}
+        self._hooks(before, module._forward_pre_hooks_with_kwargs, path)
         self._hooks(module._forward_hooks, module._forward_hooks_with_kwargs, path)
+
+    def _held(self, module: nn.Module) -> dict[str, Tensor | None]:
+        """Weights and buffers by name, pruned ones as they are computed with: whether the mask is still in place decides no vote."""
+        held = {**module._parameters, **module._buffers}
+        for name in masks(module):
+            apart = [(f"{name}{end}", held.pop(f"{name}{end}")) for end in ("_orig", "_mask")]
+            held[name] = masked(module, name)
+            # Unless code reads the one or the other itself, by its name, or whatever there is.
+            self._under_masks += [(word, value) for own, value in apart for word in (own, *READS_ALL_TENSORS)]
+        return held
 
     def _hooks(self, hooks: Mapping[int, Any], with_keywords: Mapping[int, bool], path: str) -> None:
         self._items(((hook, number in with_keywords) for number, hook in hooks.items()), f"{path}'s hooks")
 
     def _attributes(self, module: nn.Module, path: str) -> None:
-        left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *getattr(module, "not_identity", ())}
+        left_out = {
+            *UNUSED_ATTRIBUTES,
+            "_forward_pre_hooks",
+            "_forward_hooks",
+            *getattr(module, "not_identity", ()),
+            *masks(module),
+        }
         uncertain = counters(type(module))
         for name, value in sorted(vars(module).items()):
-            if name in left_out:
+            if name in left_out or (
+                name == "extra_repr" and is_torchs(type(module))
+            ):  # torchao gives layers another text
                 continue
             if name in uncertain and type(value) in (int, float):
                 self._counters.append((name, value))

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recert.models.exported_program import as_module
 from recert.noise import Noise, checked_noise, input_digest
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
@@ -48,7 +49,14 @@ def open_source(
     if not callable(model):
         raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
     return Sampler(
-        model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes, identity=identity
+        as_module(model),
+        inputs,
+        noise=noise,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        classes=classes,
+        identity=identity,
     )
 
 
