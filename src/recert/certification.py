@@ -17,6 +17,7 @@ from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
 from recert.sampling.network import Model
+from recert.sampling.source import description, named
 from recert.spot_check import check_stored_votes
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
@@ -82,10 +83,12 @@ def certify(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
             numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
-            claims=0 if family is None else members,
+            claims=0 if family is None else members, names=named(source), model_parts=dict(description(source).parts),
         )  # fmt: skip
         with Cache.locked(store):
-            cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
+            cache = Cache.continue_or_create(
+                wanted, store, source.digests, allow_numerics=chosen.allow_numerics, same_model=chosen.same_model
+            )
             if before is not None:
                 check_stored_votes(cache, source)
             _draw_missing(cache, source, chosen.progress)

@@ -17,6 +17,7 @@ from recert.engines import Execution, chosen_execution, open_votes
 from recert.noise import Stream
 from recert.sampling import ProgressCallback, VoteSource, Work, collect
 from recert.sampling.network import Model
+from recert.sampling.source import description, named
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
 OTHER_NUMERICS = 0.001  # tolerated on another device, if not given: even rounding to float16 flips hardly more
@@ -58,17 +59,20 @@ def audit(
         model, inputs, noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
-        return _audited(source, cache, samples, alpha, tolerate, detect, chosen.progress)
+        return _audited(source, cache, samples, alpha, tolerate, detect, chosen)
 
 
 def _audited(
     source: VoteSource, cache: Cache, samples: int | None, alpha: float, tolerate: float | None, detect: float,
-    progress: ProgressCallback | None,
+    execution: Execution,
 ) -> Audit:  # fmt: skip
     """Replay votes of every input of the source, and judge by them."""
     manifest = cache.manifest
-    here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
-    manifest.check_context(here, allow_numerics=True)
+    here = replace(
+        manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names=named(source),
+        model_parts={} if source.identity == manifest.model else dict(description(source).parts),
+    )  # fmt: skip
+    manifest.check_context(here, allow_numerics=True, same_model=execution.same_model)
     other = tuple(manifest.numerics.differing(source.numerics))
     tolerate = (OTHER_NUMERICS if other else 0.0) if tolerate is None else tolerate
     # Where each input is for the first time. Backwards, so that of equal inputs the first is written last and remains.
@@ -78,7 +82,9 @@ def _audited(
     # Votes of both streams, shared out over the inputs and rounded up.
     needed = 2 * -(-enough(tolerate, detect, alpha / 2) // len(digests))
     per_stream = -(-(samples or max(needed, 2 * FEWEST_FOR_A_BOUND)) // 2)
-    replayed, wrong, seconds = _replay(source, view, [first[digest] for digest in digests], per_stream, progress)
+    replayed, wrong, seconds = _replay(
+        source, view, [first[digest] for digest in digests], per_stream, execution.progress
+    )
     shares = [
         share_of(
             int(wrong[:, s].sum()), int(replayed[:, s].sum()), len(digests) * manifest.wanted(stream),
@@ -94,7 +100,7 @@ def _audited(
         input=np.array(digests, dtype=object), replayed=replayed.sum(axis=1), wrong=wrong.sum(axis=1),
         wrong_upper=_upper_per_input(wrong[:, 1], replayed[:, 1], manifest.samples, alpha),
         cached_inputs=len(manifest.inputs), samples_to_decide=max(needed, 4 * per_stream if samples else needed),
-        other_numerics=other, forward_passes=int(replayed.sum()), seconds=seconds, cache=view,
+        other_numerics=other, other_digests=source.identity != manifest.model, forward_passes=int(replayed.sum()), seconds=seconds, cache=view,
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ class Audit:
     cached_inputs: int
     samples_to_decide: int
     other_numerics: tuple[str, ...]
+    other_digests: bool
+    """Whether the model was audited on the user's word: its digests are not those of the cache."""
     forward_passes: int
     seconds: float
     cache: Cache = field(repr=False)
@@ -52,7 +54,8 @@ class Audit:
     def sentence(self) -> str:
         """The verdict in one line."""
         wrong, replayed = self.wrong.sum(), self.replayed.sum()
-        found = f"{self.verdict}: {wrong:,} of {replayed:,} votes replayed are not what the model says"
+        called = "the model, whose digests are not those of the cache," if self.other_digests else "the model"
+        found = f"{self.verdict}: {wrong:,} of {replayed:,} votes replayed are not what {called} says"
         if self.verdict is Verdict.NOT_GENUINE:
             worst = int(np.argmax(self.wrong / np.maximum(1, self.replayed)))
             return f"{found} (tolerated: {self.tolerate:.3%}; most at input {self.input[worst][:12]})"
@@ -89,6 +92,7 @@ class Audit:
             "tolerate": self.tolerate,
             "detect": self.detect,
             "other numerics": list(self.other_numerics),
+            "other digests": self.other_digests,
             "forward passes": self.forward_passes,
             "seconds": self.seconds,
         }  # fmt: skip

@@ -104,6 +104,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
             # The union of two multisets: a size at which both stores were looked at counts once.
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
+            same_models=tuple(dict.fromkeys(whole.same_models + other.same_models)),
         )
     # A family of 1 without claims is the default: no store promised that its claims hold together.
     has_family = whole.family > 1 or whole.claims > 0

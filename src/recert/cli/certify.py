@@ -68,6 +68,7 @@ def certify(
     allow_numerics: Annotated[
         bool, typer.Option(help="Continue a cache although device, batch size or versions differ.")
     ] = False,
+    same_model: o.SameModel = False,
     dry_run: o.DryRun = False,
     run: o.ExecutionOptions,
     result: o.ResultOptions,
@@ -111,7 +112,7 @@ def certify(
     }  # fmt: skip
     try:
         with drawn_progress() as progress:
-            execution = run.execution(progress, allow_numerics=allow_numerics)
+            execution = run.execution(progress, allow_numerics=allow_numerics, same_model=same_model)
             if proxy is None:
                 cache = recert.certify(network, dataset.inputs, execution=execution, **settings)
                 certificates = cache.certificates

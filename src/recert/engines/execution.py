@@ -26,7 +26,9 @@ class Execution:
     "onnxruntime" computes in float32 on the CPU. A batch size that is not given is the one that the cache was made with on such a
     machine, or else the fastest. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
     here if not given). `allow_numerics` accepts votes that were drawn with other numerics beside those in a store, and
-    workers that compute differently. `progress` is called with a `recert.Progress` now and then.
+    workers that compute differently. `same_model` states that the model is the one that a store is about although their digests
+    differ: `certify` continues the store, if the votes that it draws again are the same, and says so in every guarantee; `audit`
+    replays its votes. `progress` is called with a `recert.Progress` now and then.
     """
 
     device: str | torch.device | None = None
@@ -39,6 +41,7 @@ class Execution:
     workers: int | None = None
     ray_address: str | None = None
     allow_numerics: bool = False
+    same_model: bool = False
     progress: ProgressCallback | None = None
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from recert.engines.execution import Execution
 from recert.engines.pool import Pool
 from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
+from recert.models.description import describe
 from recert.models.digest import identify
 from recert.models.numerics import Numerics
 from recert.models.permanent import copied
@@ -56,7 +57,7 @@ class RaySource:
         self.streams = frozenset(Stream)
         self.noise, self.seed = noise, seed
         # Here and not by the workers: the digest reads source code, and workers have none of a class that was sent to them.
-        self.identity = identify(model, identity)
+        self.identity, self.description = identify(model, identity), describe(model, identity)
         self._cluster = Cluster(address)
         # In Ray's object store: sent to each node once, whatever its number of workers, which share one copy of the inputs.
         shared = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -62,6 +62,14 @@ def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int
 
 def _weights_digest(model: nn.Module) -> str:
     digest = hashlib.sha256()
+    for text, content in weights_of(model):
+        digest.update(text.encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def weights_of(model: nn.Module) -> Iterator[tuple[str, bytes]]:
+    """Each tensor: its name, type and shape as one text, and its bytes. Masks are multiplied with what they are on."""
     tensors = held_by(model)
     for place, module in model.named_modules(remove_duplicate=False):
         for name in masks(module):
@@ -72,6 +80,4 @@ def _weights_digest(model: nn.Module) -> str:
     named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
     found = [part for short, name in named for tensor in tensors_in(tensors[name]) for part in parts_of(tensor, short)]
     for (short, tensor), content in zip(found, bytes_of([tensor for _, tensor in found]), strict=True):
-        digest.update(f"{short}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
-        digest.update(content)
-    return digest.hexdigest()
+        yield f"{short}:{tensor.dtype}:{tuple(tensor.shape)};", content

@@ -78,6 +78,54 @@ def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, li
     return f"2-{walk.digest.hexdigest()}", walk.unknown
 
 
+def part_digests(model: nn.Module) -> dict[str, str]:
+    """Short digests of what a model does, layer by layer: of its class's code, each attribute, and its hooks."""
+    modules = {id(module): (number, module) for number, module in enumerate(model.modules())}
+    classes: dict[type, str] = {}
+    found: dict[str, str] = {}
+
+    def digest(put: Any) -> str:
+        walk = _Walk(set(modules))
+        walk._seen = dict(modules)  # other layers have entries of their own
+        put(walk)
+        walk.finish()
+        return walk.digest.hexdigest()[:12]
+
+    for path, module in model.named_modules():
+        named = f"{path}." if path else ""
+        if isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule):
+            look = _Walk._script if isinstance(module, torch.jit.ScriptModule) else _Walk._graph
+            found[f"{named}graph"] = digest(lambda walk, m=module, look=look: look(walk, m, ""))
+            continue
+        kind = type(module)
+        classes[kind] = classes.get(kind) or digest(lambda walk, kind=kind: walk.value(kind, ""))
+        found[f"{named}class"] = f"{kind.__name__} {classes[kind]}"
+        for name, value in attributes_of(module):
+            found[f"{named}{name}"] = digest(lambda walk, value=value: walk.value(value, ""))
+        hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+        if unusual := [hook for hook in hooks if not any(hook is each for each in masks(module).values())]:
+            found[f"{named}hooks"] = digest(lambda walk, unusual=unusual: walk.value(unusual, ""))
+        if module._modules:
+            found[f"{named}layers"] = digest(lambda walk, module=module: walk.value(list(module._modules), ""))
+    return found
+
+
+def attributes_of(module: nn.Module) -> list[tuple[str, Any]]:
+    """Attributes of a module that may decide votes, by name: not its weights, layers and hooks."""
+    left_out = {
+        *UNUSED_ATTRIBUTES,
+        "_forward_pre_hooks",
+        "_forward_hooks",
+        *getattr(module, "not_identity", ()),
+        *masks(module),
+    }
+    if is_torchs(type(module)):
+        left_out.add("extra_repr")  # torchao gives layers another text
+    return [
+        (name, value) for name, value in sorted(vars(module).items(), key=lambda item: item[0]) if name not in left_out
+    ]
+
+
 def unwrapped(model: Any) -> Any:
     """The network inside torch.compile's wrapper, which computes the same."""
     while isinstance(model, nn.Module) and type(model).__name__ == "OptimizedModule" and "_orig_mod" in model._modules:
@@ -307,19 +355,8 @@ class _Walk:
         self._items(((hook, number in with_keywords) for number, hook in hooks.items()), f"{path}'s hooks")
 
     def _attributes(self, module: nn.Module, path: str) -> None:
-        left_out = {
-            *UNUSED_ATTRIBUTES,
-            "_forward_pre_hooks",
-            "_forward_hooks",
-            *getattr(module, "not_identity", ()),
-            *masks(module),
-        }
         uncertain = counters(type(module))
-        for name, value in sorted(vars(module).items()):
-            if name in left_out or (
-                name == "extra_repr" and is_torchs(type(module))
-            ):  # torchao gives layers another text
-                continue
+        for name, value in attributes_of(module):
             if name in uncertain and type(value) in (int, float):
                 self._counters.append((name, value))
                 continue

@@ -78,6 +78,7 @@ def _settings(data: bytes) -> Settings:
     together = stored.get("together")
     settings = Settings(
         **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
+           "same_models": tuple(str(each)[:300] for each in stored.get("same_models", ())),
            "numerics": _numerics(stored["numerics"]),
            "cache_numerics": None if stored.get("cache_numerics") is None else _numerics(stored["cache_numerics"]),
            "together": None if together is None else Together(**_mapping(together))}

@@ -3,13 +3,16 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 
 from recert.errors import UnusableInputs, UnusableModel, first_line
+from recert.models.description import describe
 from recert.models.digest import identify
+from recert.models.identity import Description
 from recert.models.inference import PreparedModel
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest, noise_key
@@ -66,6 +69,11 @@ class Sampler:
     @property
     def numerics(self) -> Numerics:
         return self._network.numerics(self.batch_size)
+
+    @cached_property
+    def description(self) -> Description:
+        """What people tell the model by: its name, and short digests of its parts."""
+        return describe(self._network.model, self._name)
 
     @property
     def probe_passes(self) -> int:

@@ -39,6 +39,7 @@ def audit(
         float, typer.Option(help="Say genuine only if more wrong votes than this share are excluded.")
     ] = 0.01,
     alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
+    same_model: o.SameModel = False,
     public_key: o.PublicKey = None,
     format: o.OutputFormat = o.Format.TABLE,
     run: o.ExecutionOptions,
@@ -56,7 +57,7 @@ def audit(
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
-            execution=run.execution(progress),
+            execution=run.execution(progress, same_model=same_model),
         )  # fmt: skip
     facts = _facts(found, dataset)
     if format is o.Format.TABLE:
