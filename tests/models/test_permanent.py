@@ -196,6 +196,7 @@ def test_hooks_that_do_more_than_mask_are_part_of_the_identity() -> None:
     with torch.no_grad():
         scaled[0].weight *= 0.5  # type: ignore[index, union-attr, operator]
     assert len({identify(each) for each in (plain, halved, soft, scaled)}) == 4
+    assert identify(halved) != identify(permanent(halved))  # nobody knows what its code does the next time
     assert permanent(halved)[0].weight.abs().sum() < permanent(plain)[0].weight.abs().sum()  # type: ignore[index, union-attr, operator]
 
 

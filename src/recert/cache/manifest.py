@@ -15,7 +15,7 @@ from recert.noise import Noise, Stream, noise_with_spec
 SCHEMA = 1
 MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders pass over it
 SIGNATURE = "_manifest.sig"
-MOST_SHOWN = 1_000
+MOST_SHOWN = 400
 SAME_MODEL = (
     "if you know that they are one model, say so with Execution(same_model=True) (--same-model), which is recorded"
 )
