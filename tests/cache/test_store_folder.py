@@ -75,7 +75,9 @@ def test_names_are_kept_and_are_no_context(tmp_path: Path) -> None:
     grown = make(tmp_path, slice(0, 3))
     assert grown.manifest.names == {"model": "small", "data": "blobs"}
     assert grown.manifest.context == before
-    with pytest.raises(ContextMismatch, match=r"model weights = [0-9a-f]{12} \(small\), but here it is [0-9a-f]{12} \(Sequential\);"):
+    with pytest.raises(
+        ContextMismatch, match=r"model weights = [0-9a-f]{12} \(small\), but here it is [0-9a-f]{12} \(Sequential\);"
+    ):
         recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path)
 
 
