@@ -17,8 +17,9 @@ from recert.cache.samples import Samples, as_array, simplified
 from recert.cache.votes import Slot
 from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
+from recert.models.identity import Description
 from recert.models.numerics import Numerics
-from recert.sampling.source import check_unchanged, rows_sent
+from recert.sampling.source import check_unchanged, description, named, rows_sent
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
 from recert.spot_check import check_stored_votes
 
@@ -95,6 +96,14 @@ class CachingSource:
         """UnusableModel if the model has changed since the first vote was drawn."""
         if self._source is not None and self.forward_passes:
             check_unchanged(self._source)
+
+    @property
+    def description(self) -> Description:
+        """What people tell the model by: of the source, or else as the store notes it."""
+        if self._source is not None or self._cache is None:
+            return Description() if self._source is None else description(self._source)
+        m = self._cache.manifest
+        return Description(m.names.get("model", ""), m.model_parts)
 
     @property
     def numerics(self) -> Numerics:
@@ -286,7 +295,7 @@ def _scattered(source: VoteSource) -> Manifest:
     return Manifest(
         model=source.identity, noise=source.noise, seed=source.seed, classes=source.classes, input_shape=source.input_shape,
         selection_samples=0, samples=0, alpha=UNUSED_ALPHA, certificate="two-sided", family=1, numerics=source.numerics,
-        inputs=tuple(dict.fromkeys(source.digests)),
+        inputs=tuple(dict.fromkeys(source.digests)), names=named(source), model_parts=dict(description(source).parts),
     )  # fmt: skip
 
 

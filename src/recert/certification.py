@@ -34,6 +34,7 @@ from recert.sampling import (
 )
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
+from recert.sampling.source import description, named
 from recert.spot_check import check_stored_votes
 from recert.votes import SelectionCounts
 
@@ -169,10 +170,12 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
             numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
-            claims=0 if family is None else members, plan=plan,
+            claims=0 if family is None else members, plan=plan, names=named(source), model_parts=dict(description(source).parts),
         )  # fmt: skip
         with Cache.locked(store):
-            cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
+            cache = Cache.continue_or_create(
+                wanted, store, source.digests, allow_numerics=chosen.allow_numerics, same_model=chosen.same_model
+            )
             if before is not None:
                 check_stored_votes(cache, source)
             _draw_missing(cache, source, progress)

@@ -99,7 +99,7 @@ def test_a_run_that_draws_nothing_keeps_the_signature_whatever_its_data_is_calle
     with pytest.warns(UserWarning, match="its signature is void; sign again"):
         grown = make(store, slice(0, 3))
     grown.remember_names(data="another name")  # there is nothing left to keep
-    assert Cache.open(store).manifest.names == {"data": "another name"}
+    assert Cache.open(store).manifest.names == {"model": "Sequential", "data": "another name"}
     signing.sign(store, key)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -75,7 +75,9 @@ def test_names_are_kept_and_are_no_context(tmp_path: Path) -> None:
     grown = make(tmp_path, slice(0, 3))
     assert grown.manifest.names == {"model": "small", "data": "blobs"}
     assert grown.manifest.context == before
-    with pytest.raises(ContextMismatch, match=r"model weights = [0-9a-f]{12} \(small\), but here it is [0-9a-f]{12};"):
+    with pytest.raises(
+        ContextMismatch, match=r"model weights = [0-9a-f]{12} \(small\), but here it is [0-9a-f]{12} \(Sequential\);"
+    ):
         recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path)
 
 
@@ -85,7 +87,7 @@ def test_a_hostile_name_is_shown_harmless(tmp_path: Path) -> None:
         recert.certify(network(1), inputs(), **OPTIONS, store=tmp_path)
     assert "\x1b" not in str(error.value)
     assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 600
+    assert len(str(error.value)) < 1_000
 
 
 def test_a_manifest_without_names_is_read(tmp_path: Path) -> None:

@@ -236,7 +236,8 @@ STRANGE_VALUES: list[Any] = [
 ]
 FIELDS = (
     "model", "noise", "seed", "classes", "input_shape", "selection_samples", "samples", "alpha", "certificate", "family",
-    "numerics", "inputs", "looks", "parts", "names", "schema",
+    "numerics", "inputs", "looks", "parts", "names", "schema", "model_parts",
+    "same_models",
 )  # fmt: skip
 
 HOSTILE: dict[str, list[Case]] = {

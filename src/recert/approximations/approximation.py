@@ -13,6 +13,8 @@ from recert.approximations.context import Context
 from recert.approximations.registry import Parsed, needs_calibration, parse, steps
 from recert.errors import UnusableModel
 from recert.models.calibrated import note_calibration
+from recert.models.exported_program import as_module, in_eval_mode
+from recert.models.permanent import copied, permanent
 from recert.sampling.inputs import checked_inputs
 
 EXAMPLE_ROWS = 8
@@ -48,6 +50,7 @@ def approximate(
 def _made(model: nn.Module, spec: str, calibration: Calibration | None, example_input: Any) -> Approximation:
     """All steps, one after the other."""
     *before, last = [parse(step) for step in steps(spec)]
+    model = as_module(model)
     if not isinstance(model, nn.Module):
         raise ValueError(
             f"expected a torch.nn.Module, got {type(model).__name__}; only its weights can be approximated"
@@ -64,11 +67,11 @@ def _made(model: nn.Module, spec: str, calibration: Calibration | None, example_
 def _one_step(model: nn.Module, step: Parsed, calibration: Calibration | None, example: Tensor | None) -> Approximation:
     spec = step.spec
     context = Context(spec, calibration, example, step.kind.description)
-    original = _copied(model).eval()
+    original = in_eval_mode(_copied(permanent(model)))
     made = step.kind.load()(copy.deepcopy(original), step.argument, context)
     if not isinstance(made, nn.Module):
         raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
-    made.eval()
+    in_eval_mode(made)
     facts = {**context.facts, "bytes": f"{_bytes(made)} (was {_bytes(original)})"}
     facts["batch_mates"] = check_rows_independent(made, example, spec)
     facts["changed"] = check_changed(original, made, example, spec)
@@ -77,11 +80,10 @@ def _one_step(model: nn.Module, step: Parsed, calibration: Calibration | None, e
 
 def _copied(model: nn.Module) -> nn.Module:
     try:
-        return copy.deepcopy(model)
+        return copied(model)
     except Exception as error:
         raise UnusableModel(
-            f"expected a model that can be copied, got {type(error).__name__}: {error}; make computed weights permanent first "
-            "(torch.nn.utils.prune.remove, remove_weight_norm)"
+            f"expected a model that can be copied, got {type(error).__name__}: {error}; keep no tensors with gradients in it"
         ) from error
 
 

@@ -19,6 +19,7 @@ from recert.progress import shown
 from recert.sampling import ProgressCallback, ShowProgress, VoteSource, Work, collect, rows_sent, rows_sent_since
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
+from recert.sampling.source import description, named
 
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION)
 OTHER_NUMERICS = 0.001  # tolerated on another device, if not given: even rounding to float16 flips hardly more
@@ -62,18 +63,21 @@ def audit(
         model, gathered(inputs), noise=manifest.noise, seed=manifest.seed, classes=manifest.classes, identity=identity,
         execution=chosen.with_batch_size(manifest.batch_size),
     ) as source:  # fmt: skip
-        found = _audited(source, cache, samples, alpha, tolerate, detect, show)
+        found = _audited(source, cache, samples, alpha, tolerate, detect, show, same_model=chosen.same_model)
         return replace(found, rows_sent=rows_sent_since(source, sent))
 
 
 def _audited(
     source: VoteSource, cache: Cache, samples: int | None, alpha: float, tolerate: float | None, detect: float,
-    progress: ProgressCallback | None,
+    progress: ProgressCallback | None, *, same_model: bool,
 ) -> Audit:  # fmt: skip
     """Replay votes of every input of the source, and judge by them."""
     manifest = cache.manifest
-    here = replace(manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names={})
-    manifest.check_context(here, allow_numerics=True)
+    here = replace(
+        manifest, model=source.identity, input_shape=source.input_shape, numerics=source.numerics, names=named(source),
+        model_parts={} if source.identity == manifest.model else dict(description(source).parts),
+    )  # fmt: skip
+    manifest.check_context(here, allow_numerics=True, same_model=same_model)
     other = tuple(manifest.numerics.differing(source.numerics))
     # Nor is a vote of a function the same to the bit: its batches are not as long as they were.
     alike = not other and not source.numerics.unpadded
@@ -101,7 +105,7 @@ def _audited(
         input=np.array(digests, dtype=object), replayed=replayed.sum(axis=1), wrong=wrong.sum(axis=1),
         wrong_upper=_upper_per_input(wrong[:, 1], replayed[:, 1], manifest.samples, alpha),
         cached_inputs=len(manifest.inputs), samples_to_decide=max(needed, 4 * per_stream if samples else needed),
-        other_numerics=other, forward_passes=int(replayed.sum()), seconds=seconds, cache=view,
+        other_numerics=other, other_digests=source.identity != manifest.model, forward_passes=int(replayed.sum()), seconds=seconds, cache=view,
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ class Audit:
     cached_inputs: int
     samples_to_decide: int
     other_numerics: tuple[str, ...]
+    other_digests: bool
+    """Whether the model was audited on the user's word: its digests are not those of the cache."""
     forward_passes: int
     seconds: float
     cache: Cache = field(repr=False)
@@ -54,7 +56,8 @@ class Audit:
     def sentence(self) -> str:
         """The verdict in one line."""
         wrong, replayed = self.wrong.sum(), self.replayed.sum()
-        found = f"{self.verdict}: {wrong:,} of {replayed:,} votes replayed are not what the model says"
+        called = "the model, whose digests are not those of the cache," if self.other_digests else "the model"
+        found = f"{self.verdict}: {wrong:,} of {replayed:,} votes replayed are not what {called} says"
         if self.verdict is Verdict.NOT_GENUINE:
             worst = int(np.argmax(self.wrong / np.maximum(1, self.replayed)))
             return f"{found} (tolerated: {self.tolerate:.3%}; most at input {self.input[worst][:12]})"
@@ -91,6 +94,7 @@ class Audit:
             "tolerate": self.tolerate,
             "detect": self.detect,
             "other numerics": list(self.other_numerics),
+            "other digests": self.other_digests,
             "forward passes": self.forward_passes,
             **({} if self.rows_sent is None else {"rows sent": self.rows_sent}),
             "seconds": self.seconds,

@@ -15,7 +15,7 @@ from recert.cache import limits, parts
 from recert.cache.batches import Batches
 from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
-from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
+from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest, short_identity
 from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
@@ -113,7 +113,13 @@ class Cache:
 
     @classmethod
     def continue_or_create(
-        cls, wanted: Manifest, store: str | os.PathLike[str] | None, digests: Sequence[str], *, allow_numerics: bool
+        cls,
+        wanted: Manifest,
+        store: str | os.PathLike[str] | None,
+        digests: Sequence[str],
+        *,
+        allow_numerics: bool,
+        same_model: bool | None = None,
     ) -> Self:
         """The cache at `store`, grown to what is wanted, or a new one; in memory if there is no store."""
         if store is None:
@@ -122,7 +128,7 @@ class Cache:
         known = last_good_manifest(directory)
         if known is not None:
             cache, missing = cls._opened(directory, known, cut=cut_parts(directory, known))
-            cache.manifest.check_context(wanted, allow_numerics=allow_numerics)
+            cache.manifest.check_context(wanted, allow_numerics=allow_numerics, same_model=same_model)
             if missing:
                 warnings.warn(
                     f"{directory} lacks {len(missing)} of its parts; their votes are drawn again", stacklevel=3
@@ -314,6 +320,7 @@ class Cache:
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
             noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
             model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims, plan=m.plan,
+            same_models=tuple(map(short_identity, m.same_models)),
         )  # fmt: skip
 
     @property

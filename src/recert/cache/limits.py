@@ -26,6 +26,7 @@ DIMENSIONS = 32
 BATCH = 2**20
 TEXT = 4096
 ENTRIES = 64
+PARTS_OF_A_MODEL, TEXT_OF_A_PART = 256, 256
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"part-[0-9a-f]{64}\.parquet")
@@ -64,6 +65,9 @@ def check(m: "Manifest") -> None:
         if size.isdecimal() and (len(size) > 9 or int(size) > BATCH):
             raise ValueError(f"expected a batch size of at most {BATCH}, got {_shown(size)}")
     _texts("names", m.names, printable=False)  # untrusted, escaped wherever it is shown
+    _texts("model_parts", m.model_parts, printable=True, most=PARTS_OF_A_MODEL, longest=TEXT_OF_A_PART)
+    _list("same_models", m.same_models, ENTRIES)
+    _texts("same_models", dict.fromkeys(m.same_models, ""), printable=True, longest=2 * TEXT + 1)
     _list("input_shape", m.input_shape, DIMENSIONS)
     for length in m.input_shape:
         _whole("input_shape", length, 1, ELEMENTS)
@@ -115,12 +119,12 @@ def _named(name: str, values: Any, form: re.Pattern[str], longest: int) -> None:
         raise ValueError(f"expected every one of {name} once, got one twice")
 
 
-def _texts(name: str, values: Any, *, printable: bool) -> None:
-    if not isinstance(values, Mapping) or len(values) > ENTRIES:
-        raise ValueError(f"expected {name} as at most {ENTRIES} texts, got {_shown(values)}")
+def _texts(name: str, values: Any, *, printable: bool, most: int = ENTRIES, longest: int = TEXT) -> None:
+    if not isinstance(values, Mapping) or len(values) > most:
+        raise ValueError(f"expected {name} as at most {most} texts, got {_shown(values)}")
     for text in (*values, *values.values()):
-        if not isinstance(text, str) or len(text) > TEXT or (printable and not text.isprintable()):
-            raise ValueError(f"expected {name} as printable text of at most {TEXT} characters, got {_shown(text)}")
+        if not isinstance(text, str) or len(text) > longest or (printable and not text.isprintable()):
+            raise ValueError(f"expected {name} as printable text of at most {longest} characters, got {_shown(text)}")
 
 
 def _shown(value: Any) -> str:

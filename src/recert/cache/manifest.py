@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from recert.cache import limits, strict_json
 from recert.errors import ContextMismatch, CorruptCache
-from recert.models.identity import ModelIdentity
+from recert.models.identity import ModelIdentity, differences
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, noise_with_spec
 
@@ -19,6 +19,10 @@ MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders 
 SIGNATURE = "_manifest.sig"
 NOT_YET = -1
 """In place of a number of votes: an input whose selection votes are still to be drawn."""
+MOST_SHOWN = 400
+SAME_MODEL = (
+    "if you know that they are one model, say so with Execution(same_model=True) (--same-model), which is recorded"
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,10 @@ class Manifest:
     planned: tuple[int, ...] = ()
     """With a plan: the estimation votes of each of `inputs`, in this order, `NOT_YET` where that is still to be planned. Later
     inputs may be left out. Recorded before the first of these votes is drawn, and never changed but by another look."""
+    model_parts: dict[str, str] = field(default_factory=dict)
+    """Short digests of the model's weights and attributes, to say in what another model differs: no context."""
+    same_models: tuple[str, ...] = ()
+    """Identities of models that drew votes, too, and are the same on the user's word alone."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -99,6 +107,8 @@ class Manifest:
             not self.plan
         ):  # as it was before there were plans: stores without one stay readable, and their signatures valid
             del values["plan"], values["planned"]
+        # Without what an older version does not have, where there is none: a store that nothing is added to stays as it is, signed or not.
+        values = {name: value for name, value in values.items() if value or name not in ("model_parts", "same_models")}
         return (json.dumps(values, indent=1, default=int) + "\n").encode()
 
     @classmethod
@@ -112,8 +122,8 @@ class Manifest:
                 )
             # Fields that were added later have defaults here, so that older stores open. Others must be exactly ours: a field that is
             # not understood may change what the votes mean.
-            raw = {"plan": "", "planned": [], **raw}
-            unknown = {"names": {}, "claims": 0, **raw}.keys() ^ {f.name for f in fields(cls)}
+            raw = {"names": {}, "claims": 0, "plan": "", "planned": [], "model_parts": {}, "same_models": [], **raw}
+            unknown = raw.keys() ^ {f.name for f in fields(cls)}
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
                 raise CorruptCache(f"{MANIFEST} has missing or unknown fields: {named}")
@@ -127,9 +137,13 @@ class Manifest:
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise CorruptCache(f"{MANIFEST} cannot be read: {escaped(str(error))}; restore it from a copy") from error
 
-    def check_context(self, other: "Manifest", *, allow_numerics: bool) -> None:
-        """Raise ContextMismatch, naming the field, unless votes of `other` may be in one cache with ours."""
+    def check_context(self, other: "Manifest", *, allow_numerics: bool, same_model: bool | None = None) -> None:
+        """Raise ContextMismatch, naming the field, unless votes of `other` may be in one cache with ours.
+
+        `same_model`: whether the user says that the models are the same; None where nobody is asked.
+        """
         remedy = "use another store, or the arguments that this one was made with"
+        vouched = same_model is not None and (same_model or str(other.model) in self.same_models)
         for name, ours, theirs in (
             ("model weights", self.model.weights, other.model.weights),
             ("model structure", self.model.structure, other.model.structure),
@@ -141,8 +155,14 @@ class Manifest:
             # Older versions digested less. Their stores are known by the weights, and by votes that are replayed when one is continued.
             if name == "model structure" and self.model.is_old and not other.model.is_old:
                 continue
-            if ours != theirs:
-                raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), remedy)
+            if ours == theirs or (vouched and name.startswith("model")):
+                continue
+            if name.startswith("model"):
+                in_what = escaped(differences(self.model_parts, other.model_parts), MOST_SHOWN)
+                ask = "" if same_model is None else f"; {SAME_MODEL}"
+                about_model = f"{in_what and f'{in_what}; '}{remedy}{ask}"
+                raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), about_model)
+            raise ContextMismatch(name, _shown(self, ours), _shown(other, theirs), remedy)
         for name in other.numerics.not_seen_in(self.numerics):
             if not allow_numerics:
                 raise ContextMismatch(
@@ -159,10 +179,15 @@ class Manifest:
             if wanted < have:
                 raise ContextMismatch(name, have, wanted, f"ask for at least {have}, or use another store")
         # Only other votes are a new look at them. More inputs, or another alpha, are not.
-        more = other.samples > self.samples or other.selection_samples > self.selection_samples
-        grown = more or other.plan != self.plan
+        larger = other.samples > self.samples or other.selection_samples > self.selection_samples
+        grown = larger or other.plan != self.plan
+        more = grown or not {*other.inputs} <= {*self.inputs}
+        another = () if other.model == self.model else (str(other.model),)
         return replace(
             self,
+            names={**other.names, **self.names} if more else self.names,
+            model_parts=self.model_parts or ({} if another or not more else other.model_parts),
+            same_models=tuple(dict.fromkeys((*self.same_models, *another))),
             samples=other.samples,
             selection_samples=other.selection_samples,
             alpha=other.alpha,
@@ -187,13 +212,18 @@ def short(digest: str) -> str:
     return digest[:12] if len(digest) == 64 and set(digest) <= set("0123456789abcdef") else digest
 
 
-def escaped(text: str) -> str:
+def short_identity(text: str) -> str:
+    """The digests of a model that a manifest notes, short and harmless."""
+    return escaped(" ".join(map(short, text.split(" ", 1))))
+
+
+def escaped(text: str, longest: int = 300) -> str:
     """Untrusted text as one harmless line.
 
     >>> escaped("digits" + chr(27) + "[2J")
     'digits\\\\x1b[2J'
     """
-    return " ".join(text.split()).encode("unicode_escape").decode("ascii")[:300]
+    return " ".join(text.split()).encode("unicode_escape").decode("ascii")[:longest]
 
 
 def _shown(manifest: Manifest, value: object) -> object:
@@ -205,7 +235,7 @@ def _shown(manifest: Manifest, value: object) -> object:
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    names = ("input_shape", "inputs", "looks", "parts", "planned")
+    names = ("input_shape", "inputs", "looks", "parts", "planned", "same_models")
     for name in names:
         if not isinstance(raw[name], list):
             raise ValueError(f"expected {name} as a list, got {type(raw[name]).__name__}")

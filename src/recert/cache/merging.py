@@ -105,6 +105,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             inputs=tuple(dict.fromkeys(whole.inputs + other.inputs)),
             # The union of two multisets: a size at which both stores were looked at counts once.
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
+            same_models=tuple(dict.fromkeys(whole.same_models + other.same_models)),
         )
     if first.plan:
         whole = replace(whole, planned=()).with_planned(_planned_together(manifests))

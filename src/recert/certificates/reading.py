@@ -77,6 +77,7 @@ def settings_in(table: pa.Table) -> Settings:
     settings = Settings(
         **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
            "remarks": tuple(stored.get("remarks", ())), "at": tuple(stored.get("at", ())),
+           "same_models": tuple(str(each)[:300] for each in stored.get("same_models", ())),
            "numerics": _numerics(stored["numerics"]),
            "cache_numerics": None if stored.get("cache_numerics") is None else _numerics(stored["cache_numerics"]),
            "together": None if together is None else Together(**mapping(together))}

@@ -55,6 +55,8 @@ class Settings:
     """The radii that were asked for, where each input was drawn until it was decided: `samples` is the most votes of one."""
     plan: str = ""
     """Of a certification whose votes were shared out by a plan: which one. `samples` is then the mean."""
+    same_models: tuple[str, ...] = ()
+    """Digests of other models that drew some of the votes, where somebody has stated that they are the same as the cache's."""
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
@@ -121,6 +123,11 @@ class Settings:
         mixed = (self.numerics if self.cache_numerics is None else self.cache_numerics).mixed
         if mixed:
             text += f" The cached votes were drawn with mixed numerics ({', '.join(mixed)}): this holds if they do not change votes."
+        if self.same_models:
+            text += (
+                f" Votes of the cache are also of a model with other digests ({'; '.join(self.same_models)}), which is the same on "
+                "somebody's word: this holds if it is."
+            )
         if len(self.looks) > 1:
             text += (
                 f" The votes were looked at before, at another size (n = {', '.join(map(str, self.looks))}): each look holds on "

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from recert.choosing.onnx_weights import nonzero_in_file, zeros_save
+from recert.models.exported_program import as_module
 from recert.models.onnx_model import OnnxModel
+from recert.models.permanent import permanent
+from recert.models.tensors import flatten, held_by, parts_of, tensors_in
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Network
 
@@ -36,6 +39,7 @@ class Costs:
 
 def find_costs(models: Mapping[str, Any], cost: CostModel, inputs: Any) -> Costs:
     """Costs by name: one of KINDS, a function of a model, or a mapping with a number for every candidate."""
+    models = {name: as_module(model) for name, model in models.items()}
     if isinstance(cost, str):
         if cost not in KINDS:
             raise ValueError(
@@ -47,6 +51,7 @@ def find_costs(models: Mapping[str, Any], cost: CostModel, inputs: Any) -> Costs
                 f"expected torch modules to find their {cost}, got {type(models[unsupported]).__name__} for candidate "
                 f"{unsupported!r}; pass cost={{name: number}}"
             )
+        models = {name: permanent(model) if isinstance(model, nn.Module) else model for name, model in models.items()}
         if cost == "latency":
             return _latencies(models, inputs)
         measure, note = (stored_bytes, _BYTES) if cost == "bytes" else (nonzero_parameters, _PARAMETERS)
@@ -64,8 +69,8 @@ def find_costs(models: Mapping[str, Any], cost: CostModel, inputs: Any) -> Costs
 
 
 _BYTES = (
-    "what the weights take when stored without loss: each tensor in the narrowest of int8, float16, bfloat16 and its own "
-    "type that holds its values, zeros left out where one bit per value to mark them takes less; of an ONNX file its size, less what zeros save"
+    "what the weights take when stored without loss, masks made permanent: each tensor in the narrowest of int8, float16, bfloat16 and its own "
+    "type that holds its values, bytes of quantised weights in half a byte where all of them fit into four bits, zeros left out where one bit per value to mark them takes less; of an ONNX file its size, less what zeros save"
 )
 _PARAMETERS = "parameters that are not zero"
 
@@ -78,7 +83,8 @@ def stored_bytes(model: nn.Module) -> int:
 def nonzero_parameters(model: nn.Module) -> int:
     """Parameters that are not zero; in an ONNX graph its constants, without scales and zero points."""
     counted = sum(nonzero_in_file(file) for file in _files(model))
-    return counted + sum(int(torch.count_nonzero(p)) for p in model.parameters())
+    weights = {id(p): p for p in (*model.parameters(), *_packed(model))}.values()
+    return counted + sum(int(torch.count_nonzero(_as_numbers(p))) for p in weights)
 
 
 def _files(model: nn.Module) -> Iterator[bytes]:
@@ -89,13 +95,32 @@ def _files(model: nn.Module) -> Iterator[bytes]:
 def _tensors(model: nn.Module) -> Iterator[Tensor]:
     """Parameters and buffers, each once."""
     # By identity, since layers may share a tensor, which a file stores once.
-    return iter({id(t): t for t in (*model.parameters(), *model.buffers())}.values())
+    held = {id(t): t for t in (*model.parameters(), *model.buffers(), *_packed(model))}.values()
+    return (part for tensor in held for _, part in parts_of(tensor))
+
+
+def _packed(model: nn.Module) -> Iterator[Tensor]:
+    """Weights that torch's quantised layers keep packed, as no parameters."""
+    return (tensor for value in held_by(model).values() for tensor in tensors_in(value) if tensor.is_quantized)
+
+
+def _as_numbers(tensor: Tensor) -> Tensor:
+    """What quantised weights stand for; others as they are."""
+    quantised = tensor.is_quantized or flatten(tensor) is not None
+    return tensor.detach().dequantize() if quantised and hasattr(tensor, "dequantize") else tensor.detach()
 
 
 def _bytes(tensor: Tensor) -> int:
     values = tensor.detach()
-    if not values.is_floating_point():
-        return values.nbytes
+    if values.is_floating_point() and values.element_size() > 1:
+        return _bytes_of_floats(values)
+    small = values.dtype in (torch.int8, torch.uint8) and values.numel() > 0
+    lowest, highest = (int(values.min()), int(values.max())) if small else (0, 255)
+    four_bits = (lowest >= -8 and highest <= 7) or (lowest >= 0 and highest <= 15)
+    return -(-values.numel() // 2) if four_bits else values.nbytes
+
+
+def _bytes_of_floats(values: Tensor) -> int:
     width = min(_widths(values))
     # Dense, or the other values with one bit for each place that says whether it is zero, rounded up to whole bytes.
     return min(values.numel() * width, int(torch.count_nonzero(values)) * width + -(-values.numel() // 8))

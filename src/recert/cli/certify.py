@@ -79,6 +79,7 @@ def certify(
     allow_numerics: Annotated[
         bool, typer.Option(help="Continue a cache although device, batch size or versions differ.")
     ] = False,
+    same_model: o.SameModel = False,
     dry_run: o.DryRun = False,
     run: o.ExecutionOptions,
     result: o.ResultOptions,
@@ -141,7 +142,7 @@ def certify(
     }  # fmt: skip
     try:
         with drawn_progress() as progress:
-            execution = run.execution(progress, allow_numerics=allow_numerics)
+            execution = run.execution(progress, allow_numerics=allow_numerics, same_model=same_model)
             if decided is not None:
                 settings["selection_samples"] = selection_samples
                 certificates = recert.certify(

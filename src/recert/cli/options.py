@@ -141,7 +141,14 @@ Require = Annotated[
     list[str] | None,
     typer.Option(help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 files, which can run code.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")]
+SameModel = Annotated[
+    bool,
+    typer.Option(
+        "--same-model",
+        help="State that the model is the one that the cache is about although their digests differ; recorded in every guarantee.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -220,7 +227,9 @@ class ExecutionOptions:
             return self
         return replace(self, batch_size=usual_batch_size(elements, device))
 
-    def execution(self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False) -> "Execution":
+    def execution(
+        self, progress: "ProgressCallback | None" = None, *, allow_numerics: bool = False, same_model: bool = False
+    ) -> "Execution":
         """The value that all verbs take."""
         from recert.engines import Execution
 
@@ -231,7 +240,7 @@ class ExecutionOptions:
             precision=None if self.precision is None else self.precision.value,
             compile="auto" if self.compile_auto else self.compile, channels_last=self.channels_last, runtime=self.runtime.value, batch_size=self.batch_size,
             engine=self.engine, workers=self.workers, ray_address=self.ray_address, allow_numerics=allow_numerics,
-            progress=progress,
+            same_model=same_model, progress=progress,
         )  # fmt: skip
 
 

@@ -117,11 +117,14 @@ def _check_original(cache: "Cache", network: "Model", data: "Dataset") -> None:
     """Refuse a store of another model: its certificates would be compared with those of candidates that are not its own."""
     from dataclasses import replace
 
+    from recert.models.description import describe
     from recert.models.digest import identify
     from recert.spot_check import check_original
 
     # Numerics may differ: no vote of the original that is drawn here is used.
-    cache.manifest.check_context(replace(cache.manifest, model=identify(network)), allow_numerics=True)
+    told = describe(network)
+    here = replace(cache.manifest, model=identify(network), names={"model": told.name}, model_parts=dict(told.parts))
+    cache.manifest.check_context(here, allow_numerics=True)
     check_original(cache, network, data.inputs)
 
 

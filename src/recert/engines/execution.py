@@ -26,7 +26,9 @@ class Execution:
     "onnxruntime" computes in float32 on the CPU. A batch size that is not given is the one that the cache was made with on such a
     machine, or else the fastest; of a function it is the most rows of a call, 64 if not given. `engine` "ray" draws on a cluster with `workers`, at `ray_address` ("auto": the one on this machine; started
     here if not given). `allow_numerics` accepts votes that were drawn with other numerics beside those in a store, and
-    workers that compute differently. `progress` is shown of work that takes more than a few seconds, in a terminal or a notebook;
+    workers that compute differently. `same_model` states that the model is the one that a store is about although their digests
+    differ: `certify` continues the store, if the votes that it draws again are the same, and says so in every guarantee; `audit`
+    replays its votes. `progress` is shown of work that takes more than a few seconds, in a terminal or a notebook;
     True shows it everywhere, False never, and a function is called with a `recert.Progress` now and then.
     """
 
@@ -40,6 +42,7 @@ class Execution:
     workers: int | None = None
     ray_address: str | None = None
     allow_numerics: bool = False
+    same_model: bool = False
     progress: ShowProgress = None
 
     def __post_init__(self) -> None:

@@ -1,6 +1,5 @@
 """Votes drawn by workers on a Ray cluster: the same votes, bit for bit, as one process draws."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -13,8 +12,10 @@ from recert.engines.execution import Execution
 from recert.engines.pool import Pool
 from recert.engines.schedule import Schedule
 from recert.errors import UnusableInputs
+from recert.models.description import describe
 from recert.models.digest import identify
 from recert.models.numerics import Numerics
+from recert.models.permanent import copied
 from recert.noise import Noise, Stream, input_digest
 from recert.sampling import Progress, ProgressCallback, VoteChunk, VoteSource, Work
 from recert.sampling.inputs import check_noise_fits, checked_inputs
@@ -57,7 +58,7 @@ class RaySource:
         self.streams = frozenset(Stream)
         self.noise, self.seed = noise, seed
         # Here and not by the workers: the digest reads source code, and workers have none of a class that was sent to them.
-        self.identity = identify(model, identity)
+        self.identity, self.description = identify(model, identity), describe(model, identity)
         self._cluster = Cluster(address)
         # In Ray's object store: sent to each node once, whatever its number of workers, which share one copy of the inputs.
         shared = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
@@ -136,5 +137,5 @@ def on_cpu(model: Model) -> Model:
     if isinstance(model, torch.nn.Module) and any(
         t.device.type != "cpu" for t in (*model.parameters(), *model.buffers())
     ):
-        return copy.deepcopy(model).cpu()
+        return copied(model).cpu()
     return model

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from recert.engines.execution import AUTO, Execution
+from recert.models.exported_program import as_module
 from recert.models.numerics import Numerics
 from recert.noise import Noise
 from recert.registration import check_new_name, function_named
@@ -77,6 +78,7 @@ def open_votes(
     open_engine = function_named(engine) if isinstance(engine, str) else engine
     if isinstance(inputs, np.ndarray | torch.Tensor):
         warn_of_units(checked_inputs(inputs), stacklevel=4)
+    model = as_module(model)
     if callable(model):
         model = execution.prepared(model, inputs, passes)
         if batches is not None and execution.batch_size is None:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from recert.models.identity import UNKNOWN, ModelIdentity
 from recert.models.inference import PreparedModel, tf32_flags
 from recert.models.numerics import Numerics
+from recert.models.permanent import masked, masks
 from recert.models.structure import structure_digest, unwrapped
-from recert.models.tensors import bytes_of
+from recert.models.tensors import bytes_of, held_by, parts_of, tensors_in
 
 MOST_SHOWN = 300
 
@@ -61,23 +62,22 @@ def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int
 
 def _weights_digest(model: nn.Module) -> str:
     digest = hashlib.sha256()
-    tensors: dict[str, Any] = {
-        **model.state_dict(keep_vars=True),  # what torch's quantised layers keep packed is in here alone
-        **dict(model.named_parameters(remove_duplicate=False)),
-        **dict(model.named_buffers(remove_duplicate=False)),
-    }
-    # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
-    named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
-    found = [(short, tensor) for short, name in named for tensor in _tensors_in(tensors[name])]
-    for (short, tensor), content in zip(found, bytes_of([tensor for _, tensor in found]), strict=True):
-        digest.update(f"{short}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+    for text, content in weights_of(model):
+        digest.update(text.encode())
         digest.update(content)
     return digest.hexdigest()
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _tensors_in(each)
+def weights_of(model: nn.Module) -> Iterator[tuple[str, bytes]]:
+    """Each tensor: its name, type and shape as one text, and its bytes. Masks are multiplied with what they are on."""
+    tensors = held_by(model)
+    for place, module in model.named_modules(remove_duplicate=False):
+        for name in masks(module):
+            path = f"{place}.{name}".lstrip(".")
+            tensors = {each: value for each, value in tensors.items() if each not in (f"{path}_orig", f"{path}_mask")}
+            tensors[path] = masked(module, name)
+    # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
+    named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
+    found = [part for short, name in named for tensor in tensors_in(tensors[name]) for part in parts_of(tensor, short)]
+    for (short, tensor), content in zip(found, bytes_of([tensor for _, tensor in found]), strict=True):
+        yield f"{short}:{tensor.dtype}:{tuple(tensor.shape)};", content

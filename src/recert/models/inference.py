@@ -3,7 +3,6 @@
 All of these can change the last bits of a logit, so they belong to the identity of what is certified.
 """
 
-import copy
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.models.permanent import copied
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,9 @@ class PreparedModel(nn.Module):
         self.seconds_to_compile: float | None = None
         """What the first call took, once it is made: it waits for the compiler."""
         self._compiled: Callable[[Tensor], Any] | None = None
-        self.training = network.training  # the network's own: sampling refuses a layer that was left in training mode
+        self.training = getattr(
+            network, "training", False
+        )  # the network's own: sampling refuses a layer that was left in training mode
 
     def forward(self, batch: Tensor) -> Any:
         with self.torch_flags():
@@ -123,7 +125,7 @@ def prepare(
         raise ValueError("expected a torch network, got one that runs in onnxruntime, which computes as its file says")
     if precision == "tf32" and not any(t.is_cuda for t in (*model.parameters(), *model.buffers())):
         raise ValueError("expected a network on a CUDA device with precision='tf32', got one on the CPU; use 'fp32'")
-    network = copy.deepcopy(model)  # the caller's model stays as it is
+    network = copied(model)  # the caller's model stays as it is
     if precision is not None:
         network = network.to(PRECISIONS[precision])
     if channels_last:

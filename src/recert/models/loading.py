@@ -27,8 +27,8 @@ class LoadedModel:
 def load_model(spec: str | os.PathLike[str], *, trust: bool = False) -> LoadedModel:
     """The network that a spec string names, in eval mode on the CPU; `SPEC_FORMS` lists what a spec can be.
 
-    No file runs code while it is loaded, except a .pt2, which is refused unless `trust` is set. A factory is the
-    user's own code and does run.
+    No file runs code while it is loaded, except a .pt2 and a TorchScript file, which are refused unless `trust` is set. A
+    factory is the user's own code and does run.
     """
     parsed = parse_spec(os.fspath(spec))
     if parsed.kind == "registered":
@@ -56,6 +56,7 @@ def _registered(spec: ModelSpec) -> LoadedModel:
 
 
 def _own(spec: ModelSpec) -> LoadedModel:
+    from recert.models.exported_program import in_eval_mode
     from recert.models.factories import call_factory
     from recert.models.weights_files import load_weights
 
@@ -66,7 +67,7 @@ def _own(spec: ModelSpec) -> LoadedModel:
         note = f"a function, as {spec.name}:{spec.argument} made it"
         return LoadedModel(network, f"{spec.name}:{spec.argument}", None, None, note)
     note = load_weights(network, spec.weights) if spec.weights else f"as {spec.name}:{spec.argument} made it"
-    return LoadedModel(network.eval(), f"{spec.name}:{spec.argument}", None, None, note)
+    return LoadedModel(in_eval_mode(network), f"{spec.name}:{spec.argument}", None, None, note)
 
 
 def _file(path: Path, trust: bool) -> LoadedModel:
@@ -88,6 +89,10 @@ def _file(path: Path, trust: bool) -> LoadedModel:
             f"expected a network, got {path}, which holds weights alone; say which network they belong to: "
             f"NAME@{path} or package.module:factory@{path}"
         )
+    from recert.models.scripted import is_script_file, read_script
+
+    if is_script_file(path):
+        return LoadedModel(read_script(path, trust=trust), path.stem, None, None, f"{path}, trusted by you")
     from recert.models.locuslab import load_checkpoint
 
     return load_checkpoint(path)

@@ -1,6 +1,5 @@
 """A torch model into an ONNX graph, which onnxruntime runs faster than torch does on a CPU (docs/performance.md)."""
 
-import copy
 import io
 import logging
 import tempfile
@@ -16,13 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.models.exported_program import as_module, in_eval_mode
 from recert.models.onnx_model import OnnxModel, import_onnx
+from recert.models.permanent import copied, permanent
 
 
 def to_onnxruntime(model: nn.Module, example_input: NDArray[np.float32]) -> OnnxModel:
     """The network in float32 on the CPU, computed by onnxruntime; `example_input` is a batch that it takes."""
     import_onnx("onnxruntime")
-    private = copy.deepcopy(model).cpu().float().eval()
+    private = in_eval_mode(copied(permanent(as_module(model))).cpu().float())
     with tempfile.TemporaryDirectory() as folder, quietly():
         path = str(Path(folder, "exported.onnx"))
         export(private, np.asarray(example_input, dtype=np.float32), path)
@@ -46,7 +47,12 @@ def export(model: nn.Module, rows: NDArray[np.float32], path: str) -> None:
     batch = ({0: torch.export.Dim.DYNAMIC},)
     try:
         program = torch.onnx.export(
-            _Logits(model).eval(), (example,), dynamo=True, dynamic_shapes=batch, verbose=False, external_data=False
+            in_eval_mode(_Logits(model)),
+            (example,),
+            dynamo=True,
+            dynamic_shapes=batch,
+            verbose=False,
+            external_data=False,
         )
     except Exception as error:
         raise UnusableModel(

@@ -21,6 +21,7 @@ SPEC_FORMS = (
     ("FILE.onnx", "an ONNX graph, run by onnxruntime on the CPU"),
     ("FILE.pth.tar", "a checkpoint of locuslab/smoothing (cifar_resnet20, cifar_resnet110, resnet50)"),
     ("FILE.pt2", "an exported program; loading it can run code from the file, so it has to be trusted"),
+    ("FILE.pt", "a TorchScript program (torch.jit.save), which has to be trusted for the same reason"),
 )
 """Every form a spec can take and what it means, for help texts and tables."""
 

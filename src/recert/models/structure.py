@@ -25,7 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recert.errors import UnusableModel
 from recert.models.classes import counters, functions_of, hides_state, members, methods, names_in_class, slots
+from recert.models.permanent import masked, masks
 from recert.models.scripted import script_constants, script_graph
 from recert.models.source import (
     by_computed_names,
@@ -37,7 +39,7 @@ from recert.models.source import (
     read,
     reads_all_attributes,
 )
-from recert.models.tensors import tensor_bytes
+from recert.models.tensors import flatten, tensor_bytes
 from recert.models.trusted import (
     constant_of_a_package,
     is_found_by_name,
@@ -71,6 +73,11 @@ MADE_BY_PYTHON = {
     "__dict__", "__class__", "__warningregistry__",
 }  # fmt: skip
 """Globals that every module has."""
+READS_ALL_TENSORS = (
+    "parameters", "named_parameters", "_parameters", "buffers", "named_buffers", "_buffers", "state_dict", "__dict__", "vars", "getattr",
+    "__getattribute__", "_forward_pre_hooks",
+)  # fmt: skip
+"""Names by which code reaches tensors without saying theirs."""
 OPERATORS = {
     "aten", "prims", "prim", "higher_order", "quantized", "quantized_decomposed", "torchvision", "torchao", "onednn", "mkldnn",
 }  # fmt: skip
@@ -91,6 +98,49 @@ def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, li
         walk.value(list(getattr(nn.modules.module, hooks, {}).values()), hooks)
     walk.finish()
     return f"2-{walk.digest.hexdigest()}", walk.unknown
+
+
+def part_digests(model: nn.Module) -> dict[str, str]:
+    """Short digests of what a model does, layer by layer: of its class's code, each attribute, and its hooks."""
+    modules = {id(module): (number, module) for number, module in enumerate(model.modules())}
+    classes: dict[type, str] = {}
+    found: dict[str, str] = {}
+
+    def digest(put: Any) -> str:
+        walk = _Walk(set(modules))
+        walk._seen = dict(modules)  # other layers have entries of their own
+        put(walk)
+        walk.finish()
+        return walk.digest.hexdigest()[:12]
+
+    for path, module in model.named_modules():
+        named = f"{path}." if path else ""
+        if isinstance(module, torch.jit.ScriptModule | torch.fx.GraphModule):
+            look = _Walk._script if isinstance(module, torch.jit.ScriptModule) else _Walk._graph
+            found[f"{named}graph"] = digest(lambda walk, m=module, look=look: look(walk, m, ""))
+            continue
+        kind = type(module)
+        classes[kind] = classes.get(kind) or digest(lambda walk, kind=kind: walk.value(kind, ""))
+        found[f"{named}class"] = f"{kind.__name__} {classes[kind]}"
+        for name, value in attributes_of(module):
+            found[f"{named}{name}"] = digest(lambda walk, value=value: walk.value(value, ""))
+        hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+        if unusual := [hook for hook in hooks if not any(hook is each for each in masks(module).values())]:
+            found[f"{named}hooks"] = digest(lambda walk, unusual=unusual: walk.value(unusual, ""))
+        if module._modules:
+            found[f"{named}layers"] = digest(lambda walk, module=module: walk.value(list(module._modules), ""))
+    return found
+
+
+def attributes_of(module: nn.Module) -> list[tuple[str, Any]]:
+    """Attributes of a module that may decide votes, by name: not its weights, layers and hooks."""
+    ours = getattr(module, "not_identity", ()) if is_ours(type(module)) else ()
+    left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *ours, *masks(module)}
+    if is_torchs(type(module)):
+        left_out.add("extra_repr")  # torchao gives layers another text
+    return [
+        (name, value) for name, value in sorted(vars(module).items(), key=lambda item: item[0]) if name not in left_out
+    ]
 
 
 def unwrapped(model: Any) -> Any:
@@ -117,6 +167,7 @@ class _Walk:
         self._by_computed_names = False
         self._counters: list[tuple[str, Any]] = []
         self._attached: list[tuple[str, Any]] = []  # to tensors, say
+        self._under_masks: list[tuple[str, Any]] = []
         self._modules: list[types.ModuleType] = []
 
     def finish(self) -> None:
@@ -136,7 +187,8 @@ class _Walk:
                 self.text(f"of module {i} {name}")
                 self.value(vars(self._modules[i])[name], f"{self._modules[i].__name__}.{name}")
             done.update(wanted)
-        for values, names in ((self._counters, self._read), (self._attached, self._mentioned)):
+        of_code = self._mentioned
+        for values, names in ((self._counters, self._read), (self._attached, of_code), (self._under_masks, of_code)):
             for place, (name, value) in enumerate(list(values)):
                 if name in names or (values is self._counters and self._reads_all):
                     self.text(f"{place} {name}")
@@ -187,14 +239,14 @@ class _Walk:
         self.text(f"tensor {tensor.dtype} {tuple(tensor.shape)} {tensor.layout}")
         self._about_tensor(tensor, path)
         try:
-            if hasattr(tensor, "__tensor_flatten__"):  # a wrapper around other tensors
-                names, context = tensor.__tensor_flatten__()
+            if (flattened := flatten(tensor)) is not None:  # a wrapper around other tensors
+                names, context = flattened
                 self._items((*(getattr(tensor, name) for name in names), context), path)
             else:
                 self.bytes(tensor_bytes(tensor))
                 if tensor.layout == torch.strided:
                     self._attached.append(("as_strided", tensor.stride()))
-        except (RuntimeError, TypeError):  # on no device, or of a kind that has no elements in order
+        except (RuntimeError, TypeError, UnusableModel):  # on no device, or of a kind that has no elements in order
             self.unknown.append(f"{path} (a tensor of layout {tensor.layout} on {tensor.device})")
 
     def _about_tensor(self, tensor: Tensor, path: str) -> None:
@@ -202,6 +254,18 @@ class _Walk:
         if not is_torchs(type(tensor)):
             self.value(type(tensor), path)
         self._attached += sorted(vars(tensor).items(), key=lambda item: item[0])
+
+    def _about_wrapper(self, tensor: Tensor, path: str) -> None:
+        """Of a weight that wraps other tensors, what it knows beside their elements: how they are scaled and multiplied, say."""
+        if (flattened := flatten(tensor)) is None:
+            return
+        self.text(f"wrapper {tensor.dtype} {tuple(tensor.shape)}")
+        names, context = flattened
+        self.value(context, path)
+        for name in names:
+            inner = getattr(tensor, name)
+            self._about_tensor(inner, f"{path}.{name}")
+            self._about_wrapper(inner, f"{path}.{name}")
 
     def _array(self, array: Any, path: str) -> None:
         self.text(f"array {array.dtype.str} {array.shape}")
@@ -308,7 +372,7 @@ class _Walk:
             self._graph(module, path)
         else:
             self._attributes(module, path)
-        tensors = {**module._parameters, **module._buffers}
+        tensors = self._held(module)
         self.text(f"buffers {list(tensors)}")  # in the order in which code may go through them
         if id(module) not in self._registered:  # in a plain list, say: its values are not among the model's weights
             self.text(f"training {module.training}")
@@ -316,11 +380,24 @@ class _Walk:
         for name in sorted(tensors):
             if (tensor := tensors[name]) is not None:
                 self._about_tensor(tensor, f"{path}.{name}".lstrip("."))
+                self._about_wrapper(tensor, f"{path}.{name}".lstrip("."))
         for name, child in module._modules.items():
             self.text(f"child {name}")
             self.value(child, f"{path}.{name}".lstrip("."))
-        self._hooks(module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs, path)
+        pruning = [id(hook) for hook in masks(module).values()]
+        before = {number: hook for number, hook in module._forward_pre_hooks.items() if id(hook) not in pruning}
+        self._hooks(before, module._forward_pre_hooks_with_kwargs, path)
         self._hooks(module._forward_hooks, module._forward_hooks_with_kwargs, path)
+
+    def _held(self, module: nn.Module) -> dict[str, Tensor | None]:
+        """Weights and buffers by name, pruned ones as they are computed with: whether the mask is still in place decides no vote."""
+        held = {**module._parameters, **module._buffers}
+        for name in masks(module):
+            apart = [(f"{name}{end}", held.pop(f"{name}{end}")) for end in ("_orig", "_mask")]
+            held[name] = masked(module, name)
+            # Unless code reads the one or the other itself, by its name, or whatever there is.
+            self._under_masks += [(word, value) for own, value in apart for word in (own, *READS_ALL_TENSORS)]
+        return held
 
     def _hooks(self, hooks: Mapping[int, Any], with_keywords: Mapping[int, bool], path: str) -> None:
         self._items(((hook, number in with_keywords) for number, hook in hooks.items()), f"{path}'s hooks")
@@ -332,12 +409,8 @@ class _Walk:
         self._attached += [
             (name, vars(module)[name]) for name in ("_made_by", "_is_torch_compile") if name in vars(module)
         ]
-        ours = getattr(module, "not_identity", ()) if is_ours(type(module)) else ()
-        left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *ours}
         uncertain = counters(type(module))
-        for name, value in sorted(vars(module).items()):
-            if name in left_out:
-                continue
+        for name, value in attributes_of(module):
             if name in uncertain and type(value) in (int, float):
                 self._counters.append((name, value))
                 continue

@@ -1,12 +1,49 @@
 """The bytes of tensors, for digests."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from recert.errors import UnusableModel
 
 MOST_AT_ONCE = 2**28
 """Bytes that are brought from a device together."""
+
+
+def held_by(model: nn.Module) -> dict[str, Any]:
+    """Weights and buffers of a network by name, also under each name of those that have several."""
+    return {
+        **model.state_dict(keep_vars=True),  # what torch's quantised layers keep packed is in here alone
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers(remove_duplicate=False)),
+    }
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors of an entry: packed weights come with their bias."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from tensors_in(each)
+
+
+def parts_of(tensor: Tensor, name: str = "") -> list[tuple[str, Tensor]]:
+    """A tensor by its name; of a wrapper around other tensors (torchao's quantised weights, say) those, by theirs."""
+    flattened = flatten(tensor)
+    if flattened is None:
+        return [(name, tensor)]
+    return [part for inner in flattened[0] for part in parts_of(getattr(tensor, inner), f"{name}.{inner}".lstrip("."))]
+
+
+def flatten(tensor: Tensor) -> tuple[list[str], Any] | None:
+    """The names of the tensors inside a wrapper, and all else that it knows; None of a tensor with elements of its own."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return None
+    names, context = tensor.__tensor_flatten__()
+    return list(names), context
 
 
 def bytes_of(tensors: Sequence[Tensor]) -> Iterator[bytes]:
@@ -45,5 +82,13 @@ def tensor_bytes(tensor: Tensor) -> bytes:
         tensor = torch.cat([tensor.int_repr().flatten().double(), tensor.dequantize().flatten().double()])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().flatten()
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    try:
+        flat = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().flatten()
+        return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    except (RuntimeError, NotImplementedError) as error:
+        if type(tensor) in (Tensor, torch.nn.Parameter):
+            raise
+        raise UnusableModel(
+            f"expected tensors whose elements can be read, got one of class {type(tensor).__name__}, which has neither elements nor "
+            "__tensor_flatten__, which names the tensors inside it; give the class one, or pass a function, with identity=..."
+        ) from error

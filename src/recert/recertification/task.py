@@ -123,7 +123,7 @@ class Task:
             method=self.method.name, certificate=self.certificate, alpha=self.alpha, error=self.method.error(self.terms)
         )
         if own_selection:  # owes nothing to the cache
-            settings = replace(settings, selection_samples=own_selection, looks=())
+            settings = replace(settings, selection_samples=own_selection, looks=(), same_models=())
         return replace(
             settings,
             cache_numerics=None if own_selection else settings.numerics,

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from recert.errors import UnusableModel
 from recert.models.digest import numerics_on
+from recert.models.exported_program import with_a_mode
 from recert.models.inference import PreparedModel
 from recert.models.numerics import NO_PADDING, PACKAGES, PADDING, Numerics
 from recert.models.onnx_model import OnnxModel
@@ -183,7 +184,7 @@ def _likes_channels_last(model: Model) -> bool:
 
 
 def _check_eval_mode(model: nn.Module) -> None:
-    training = next((name or type(model).__name__ for name, module in model.named_modules() if module.training), None)
+    training = next((name or type(model).__name__ for name, module in with_a_mode(model) if module.training), None)
     if training is not None:
         raise UnusableModel(
             f"the model is in training mode ({training}): dropout and batch statistics would make votes random; "

@@ -95,7 +95,7 @@ def _refuse(network: Network, batch: Tensor, first: Tensor, expected: Tensor, go
     raise UnusableModel(
         f"a row's output depends on the other rows of its batch ({_share(expected, got)} of the rows "
         "changed when others did), as with per-tensor dynamic activation scales, batch statistics or a capacity that experts "
-        "share; use static scales and running statistics"
+        "share; use static scales and running statistics, or pass batch_size=1 (--batch-size 1), with which every row is alone"
     )
 
 

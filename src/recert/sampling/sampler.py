@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from torch import nn
 
 from recert.errors import ServiceUnavailable, UnusableInputs, UnusableModel, first_line
 from recert.models.classes import kept_by_methods
+from recert.models.description import describe
 from recert.models.digest import identify
+from recert.models.identity import Description
 from recert.models.inference import PreparedModel
 from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest, noise_key
@@ -75,6 +78,11 @@ class Sampler:
     @property
     def numerics(self) -> Numerics:
         return self._network.numerics(self.batch_size)
+
+    @cached_property
+    def description(self) -> Description:
+        """What people tell the model by: its name, and short digests of its parts."""
+        return describe(self._network.model, self._name)
 
     @property
     def passes_at_once(self) -> int:

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recert.models.exported_program import as_module
+from recert.models.identity import Description
 from recert.noise import Noise, checked_noise, input_digest
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
@@ -48,7 +50,14 @@ def open_source(
     if not callable(model):
         raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
     return Sampler(
-        model, inputs, noise=noise, seed=seed, batch_size=batch_size, device=device, classes=classes, identity=identity
+        as_module(model),
+        inputs,
+        noise=noise,
+        seed=seed,
+        batch_size=batch_size,
+        device=device,
+        classes=classes,
+        identity=identity,
     )
 
 
@@ -61,6 +70,18 @@ def _check_source(source: VoteSource, inputs: Any, noise: Noise, seed: int) -> N
         raise ValueError(
             "expected the inputs that the source of votes was made with, got others; make it anew for these"
         )
+
+
+def description(source: VoteSource) -> Description:
+    """What people tell the model of a source by, where the source knows."""
+    known: Description = getattr(source, "description", Description())
+    return known
+
+
+def named(source: VoteSource) -> dict[str, str]:
+    """The name of the model of a source, as a cache notes it."""
+    name = description(source).name
+    return {"model": name} if name else {}
 
 
 def check_unchanged(source: VoteSource) -> None:

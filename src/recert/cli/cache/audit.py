@@ -40,6 +40,7 @@ def audit(
     ] = 0.01,
     alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
     identity: o.Identity = None,
+    same_model: o.SameModel = False,
     public_key: o.PublicKey = None,
     format: o.OutputFormat = o.Format.TABLE,
     run: o.ExecutionOptions,
@@ -57,7 +58,7 @@ def audit(
     with drawn_progress() as progress:
         found = recert.audit(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, tolerate=tolerate, detect=detect,
-            identity=identity, execution=run.execution(progress),
+            identity=identity, execution=run.execution(progress, same_model=same_model),
         )  # fmt: skip
     facts = _facts(found, dataset)
     if format is o.Format.TABLE:

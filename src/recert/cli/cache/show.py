@@ -61,7 +61,7 @@ def _expected_gain(cache: "Cache") -> list[dict[str, Any]]:
 
 
 def _facts(cache: "Cache", store: str) -> dict[str, Any]:
-    from recert.cache.manifest import escaped, short
+    from recert.cache.manifest import escaped, short, short_identity
     from recert.cache.parts import STREAMS
 
     m, looks = cache.manifest, cache.looks.known()
@@ -76,6 +76,7 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
         "noise": m.noise.spec, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
         "classes": m.classes, **(promised if cache.promises_votes else votes),
         "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
+        **({"same on somebody's word": "; ".join(map(short_identity, m.same_models))} if m.same_models else {}),
         "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics.to_text(),
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
         "signature": _signature(store),
