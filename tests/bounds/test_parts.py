@@ -1434,19 +1434,36 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 
+def one_cell(places: tuple[int, ...], part: joint_search.Part) -> joint_search.Cells:
+    stack = joint_search.no_cells(part, 8)
+    stack.places[0] = places
+    for side, (low, high) in enumerate([(part.low, part.high)] * 2 + [(part.y_low, part.y_high)] * 2):
+        stack.sides[0, side] = joint_search._between(low, high, places[side] / joint_search._SIDE)
+    stack.at_corners[0] = (1, 2, 3, 4)
+    return stack
+
+
 def test_halves_make_up_their_cell() -> None:
-    for across_x, left, right in (
-        (True, (2, 4, 0, 6), (4, 6, 0, 6)), (False, (2, 6, 0, 3), (2, 6, 3, 6)),
+    """They have the sides of their places, and of the corners those that they share with the cell; the others are not known yet."""
+    part, nan = joint_search.Part(joint_search._P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0), math.nan
+    for places, across, left, right in (
+        ((2, 6, 0, 6), True, ((2, 4, 0, 6), (1, 2, nan, nan)), ((4, 6, 0, 6), (nan, nan, 3, 4))),
+        ((2, 6, 0, 6), False, ((2, 6, 0, 3), (1, nan, 3, nan)), ((2, 6, 3, 6), (nan, 2, nan, 4))),
+        ((2, 3, 0, 6), True, ((2, 3, 0, 3), (1, nan, 3, nan)), ((2, 3, 3, 6), (nan, 2, nan, 4))),
+        ((2, 6, 0, 1), False, ((2, 4, 0, 1), (1, 2, nan, nan)), ((4, 6, 0, 1), (nan, nan, 3, 4))),
     ):  # fmt: skip
-        stack = np.array([[2, 6, 0, 6], [0, 0, 0, 0]])
-        assert joint_search._halve(stack, 1, across_x) == 2
-        assert (*stack[0],) == left
-        assert (*stack[1],) == right
-    for cell, across_x, right in (((2, 3, 0, 6), True, (2, 3, 3, 6)), ((2, 6, 0, 1), False, (4, 6, 0, 1))):
-        stack = np.array([cell, (0, 0, 0, 0)])
-        assert joint_search._halve(stack, 1, across_x) == 2
-        assert (*stack[1],) == right
-    assert joint_search._halve(np.array([[2, 3, 5, 6], [0, 0, 0, 0]]), 1, True) == -1
+        stack = one_cell(places, part)
+        assert joint_search._halve(stack, 1, part, across) == 2
+        for row, (expected, corners) in enumerate((left, right)):
+            assert (*stack.places[row],) == expected
+            assert np.array_equal(stack.at_corners[row], corners, equal_nan=True)
+            assert np.array_equal(stack.sides[row], one_cell(expected, part).sides[0])
+    assert joint_search._halve(one_cell((2, 3, 5, 6), part), 1, part, True) == -1
+    whole = joint_search.no_cells(part, joint_search._SIDE)
+    assert (*whole.places[0],) == (0, joint_search._SIDE) * 2
+    assert (*whole.sides[0],) == (0.5, 0.9, 0.1, 0.2)
+    assert np.isnan(whole.at_corners[0]).all()
+    assert (*joint_search.no_cells(part, 0).sides[0],) == (0.5, 0.9, 0.1, 0.1)
 
 
 # --- paired ---------------------------------------------------------------------------------------------------------
