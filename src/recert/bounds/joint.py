@@ -158,7 +158,7 @@ def _task(*row: float) -> _Task | None:
     target = math.log(alpha * (1 - _BOX_SHARE))
     error = alpha * _BOX_SHARE / 6
     (x_low, x_high), (y_low, y_high), (p_low, p_high) = _sides(f, m1, error), _sides(g, m0, error), _sides(k, n, error)
-    x_near, x_far = (max(0.0, x_low - _beyond(x_low, m1)), min(1 - 1e-6, x_high + _beyond(x_high, m1)))
+    x_near, x_far = max(0.0, x_low - _beyond(x_low, m1)), min(1 - 1e-6, x_high + _beyond(x_high, m1))
     box = Box(x_low, x_high, y_low, y_high, p_low, p_high, x_far)
     f_from, f_to = counts_between(x_near, x_far, m1, target, more_is_better=False)
     g_from, g_to = counts_between(box.y_low, box.y_high, m0, target, more_is_better=True)
