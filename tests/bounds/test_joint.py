@@ -286,12 +286,14 @@ def test_chance_is_an_upper_bound_and_tight(n, m1, m0):
         value = p * (1 - x) + (1 - p) * y + rng.uniform(-1, 4) / math.sqrt(n)
         fewest = np.ceil(n * (value - g / m0) / (1 - f / m1 - g / m0 + 1e-9)).clip(0, n + 1).astype(np.int64)
         fewest = np.minimum.accumulate(np.maximum.accumulate(fewest, axis=0), axis=1)
-        tails = stats.binom.sf(fewest - 1, n, p)
-        exact = float(stats.binom.pmf(f[:, 0], m1, x) @ tails @ stats.binom.pmf(g, m0, y))
-        missing = stats.binom.sf(m1 // 2, m1, x) + stats.binom.sf(m0 // 2, m0, y)
+        # More f than the table has count like its last; more g, half of all, are all as good as the outcome.
+        all_f = np.arange(m1 + 1)
+        tails = stats.binom.sf(fewest[np.minimum(all_f, m1 // 2)] - 1, n, p)
+        exact = float(stats.binom.pmf(all_f, m1, x) @ tails @ stats.binom.pmf(g, m0, y))
+        missing = stats.binom.sf(m0 // 2, m0, y)
         found = log_chance(Outcomes(fewest, 0, 0, n, m1, m0, math.log(0.002)), p, x, y)
         assert math.log(exact + missing * 0.999) - 1e-10 <= found
-        assert found <= math.log(exact + 3 * missing + 4e-4 * (exact + 0.002)) + 1e-8
+        assert found <= math.log(exact * 1.003 + 3 * missing + 4e-4 * 0.002) + 1e-8
 
 
 def test_chance_stays_an_upper_bound_where_it_underflows():

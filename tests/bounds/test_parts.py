@@ -580,53 +580,88 @@ def test_reach_and_span_leave_out_little() -> None:
 
 
 def test_windows_have_point_probabilities_and_at_least_the_rest() -> None:
+    """All better counts are left out, as few as a share of the target; the worst has all worse ones, at most a thousandth, added."""
     rng = np.random.default_rng(5)
-    for _ in range(400):
-        trials, deviations = int(rng.choice([1, 5, 40, 1_500])), float(rng.uniform(4.5, 12))
+    whole = 0
+    for _ in range(600):
+        trials, target = int(rng.choice([1, 5, 40, 1_500])), float(rng.choice([-0.5, -7.0, -60.0]))
         rate = float(rng.choice([rng.uniform(0, 1), 0.01, 0.97]))
         first = int(rng.integers(0, trials + 1)) if rng.random() < 0.6 else 0
         length = int(rng.integers(1, trials + 2 - first)) if rng.random() < 0.6 else trials + 1 - first
-        start, points, left_out = chance.window(rate, trials, first, length, deviations)
-        counts = first + start + np.arange(len(points))
-        assert start >= 0
-        assert start + len(points) <= length
-        expected = stats.binom.pmf(counts, trials, rate)
-        assert points == pytest.approx(expected, rel=1e-9, abs=1e-300)
-        below = float(stats.binom.cdf(counts[0] - 1, trials, rate))
-        above = float(stats.binom.sf(counts[-1], trials, rate))
-        assert left_out >= (below + above) * (1 - 1e-9)
-        sure = trials * rate - 2.5 * math.sqrt(trials * rate * (1 - rate)) - 3
-        unlikely = trials * rate + 2.5 * math.sqrt(trials * rate * (1 - rate)) + 3
-        if counts[0] <= sure and counts[-1] >= unlikely:
-            assert left_out <= 2 * (below + above) + 1e-300
-        if length == trials + 1 and deviations > 5:
-            assert left_out <= 4e-5
+        more, chances = bool(rng.random() < 0.5), np.full(length, np.nan)
+        low, high, left_out = chance.window(rate, trials, first, target, more, chances)
+        counts = first + np.arange(low, high + 1)
+        assert 0 <= low <= high < length
+        assert np.isnan(np.delete(chances, np.arange(low, high + 1))).all()
+        points, exact = chances[low : high + 1], stats.binom.pmf(counts, trials, rate)
+        below, above = stats.binom.cdf(counts[0] - 1, trials, rate), stats.binom.sf(counts[-1], trials, rate)
+        worst, (worse, better) = (0, (below, above)) if more else (-1, (above, below))
+        assert np.delete(points, worst) == pytest.approx(np.delete(exact, worst), rel=1e-9, abs=1e-300)
+        added, limit = points[worst] - exact[worst], 1e-4 * math.exp(target)
+        assert added >= worse * (1 - 1e-9) - 1e-13
+        assert left_out >= better * (1 - 1e-9)
+        if not first < trials * rate < first + length - 1:
+            continue
+        if counts[-1 if more else 0] not in (0, trials, first, first + length - 1):
+            assert left_out <= limit * (1 + 1e-9)
+            # One count fewer would leave out more.
+            assert (
+                stats.binom.sf(counts[-1] - 1, trials, rate)
+                if more
+                else stats.binom.cdf(counts[0], trials, rate) > limit / 9
+            )
+            whole += 1
+        if counts[worst] not in (0, trials, first, first + length - 1):
+            assert added <= 2**-10 * (1 + 1e-9)
+            assert (
+                stats.binom.cdf(counts[0], trials, rate) if more else stats.binom.sf(counts[-1] - 1, trials, rate)
+            ) > 2**-13
+    assert whole > 50
 
 
 def test_windows_at_certain_rates() -> None:
-    for rate, trials, first, length, expected in (
-        (0.0, 9, 0, 4, (0, [1.0], 0.0)), (0.0, 9, 1, 4, (0, [0.0], 1.0)), (1.0, 9, 5, 5, (4, [1.0], 0.0)),
-        (1.0, 9, 2, 7, (0, [0.0], 1.0)), (1.0, 9, 9, 1, (0, [1.0], 0.0)), (0.0, 0, 0, 1, (0, [1.0], 0.0)),
+    for rate, trials, first, length, more, expected in (
+        (0.0, 9, 0, 4, False, (0, 0, 0.0, 1.0)), (0.0, 9, 1, 4, False, (0, 0, 1.0, 0.0)), (0.0, 9, 1, 4, True, (0, 0, 0.0, 1.0)),
+        (1.0, 9, 5, 5, False, (4, 4, 0.0, 1.0)), (1.0, 9, 2, 7, False, (6, 6, 0.0, 1.0)), (1.0, 9, 2, 7, True, (6, 6, 1.0, 0.0)),
+        (1.0, 9, 9, 1, True, (0, 0, 0.0, 1.0)), (0.0, 0, 0, 1, False, (0, 0, 0.0, 1.0)),
     ):  # fmt: skip
-        start, points, left_out = chance.window(rate, trials, first, length, 6.0)
-        assert (start, list(points), left_out) == expected
+        chances = np.full(length, np.nan)
+        low, high, left_out = chance.window(rate, trials, first, -6.0, more, chances)
+        assert (low, high, left_out, chances[low]) == expected
+
+
+def test_counts_that_matter_for_any_rate_between_two() -> None:
+    for low, high, trials, more in ((0.02, 0.1, 900, False), (0.02, 0.1, 900, True), (0.0, 0.3, 40, True), (0.4, 1.0, 30, False)):  # fmt: skip
+        of_low, of_high = (2**-10, 1e-6) if more else (1e-6, 2**-10)
+        least, most = chance.counts_between(low, high, trials, math.log(0.01), more)
+        assert stats.binom.cdf(least - 1, trials, low) <= of_low
+        assert stats.binom.sf(most, trials, high) <= of_high
+        assert least == 0 or stats.binom.cdf(least + 1, trials, low) > (1e-6 if not more else 1e-3)
+        assert most == trials or stats.binom.sf(most - 2, trials, high) > (1e-6 if more else 1e-3)
 
 
 def test_tails_of_votes_are_at_least_the_tails() -> None:
     rng = np.random.default_rng(6)
-    for _ in range(200):
+    cut = 0
+    for _ in range(300):
         n, target = int(rng.choice([1, 2, 7, 60, 4_000])), float(rng.choice([-0.1, -3.0, -14.0]))
         p = float(rng.choice([rng.uniform(0, 1), 1e-3, 0.999, 0.0, 1.0]))
         smallest = int(rng.integers(0, n + 2)) if rng.random() < 0.5 else 0
-        first, found = chance.tails(n, p, smallest, chance.reach(target))
+        largest = int(rng.integers(smallest, n + 2)) if rng.random() < 0.5 else n + 1
+        first, found = chance.tails(n, p, smallest, largest, chance.reach(target))
         last = first + len(found) - 1
-        k = np.arange(smallest, n + 2)
+        k = np.arange(smallest, largest + 1)
         values, exact = found[np.clip(k, first, last) - first], stats.binom.sf(k - 1, n, p)
-        assert (exact * (1 - 1e-10) <= values).all(), (n, p, smallest)
+        assert (exact * (1 - 1e-10) <= values).all(), (n, p, smallest, largest)
         assert (values <= 1).all()
-        more = np.where(k <= first, 5e-5, 0.0) + np.where(k >= last, 1.01e-4 * math.exp(target), 0.0)
-        assert (values <= exact * (1 + 1e-10) + more).all(), (n, p, smallest)
-    assert chance.tails(50, 0.9, 0, 6.0)[1][-1] == 0.0
+        more = np.where(k <= first, 1e-3, 0.0) + np.where(k >= last, 1.01e-4 * math.exp(target), 0.0)
+        assert (values <= exact * (1 + 1e-10) + more).all(), (n, p, smallest, largest)
+        if 0 < p < 1:
+            cut += largest < n * p
+            assert last <= max(largest, n * p) + 1  # nothing is computed that nobody asks for
+    assert cut > 10
+    assert chance.tails(50, 0.9, 0, 51, 6.0)[1][-1] == 0.0
+    assert chance.tails(50, 0.9, 0, 47, 6.0)[1][-1] == 0.0
 
 
 def random_joint(rng: np.random.Generator, *, cut: bool = False) -> chance.Outcomes:
@@ -641,11 +676,14 @@ def random_joint(rng: np.random.Generator, *, cut: bool = False) -> chance.Outco
 
 
 def joint_parts(outcomes: chance.Outcomes, p: float, x: float, y: float) -> tuple[float, float]:
-    """The probability of the outcomes of the table, and of all that lies outside of it (twice, where both counts do)."""
-    f, g = (first + np.arange(size) for first, size in zip(outcomes[1:3], outcomes.fewest.shape, strict=True))
+    """The probability of the outcomes, more f and fewer g than the table has being like its last; and that of fewer f, and of more g."""
+    f, g = np.arange(outcomes.m1 + 1), np.arange(outcomes.m0 + 1)
+    rows, columns = outcomes.fewest.shape
+    fewest = outcomes.fewest[(f - outcomes.first_f).clip(0, rows - 1)][:, (g - outcomes.first_g).clip(0, columns - 1)]
     of_f, of_g = stats.binom.pmf(f, outcomes.m1, x), stats.binom.pmf(g, outcomes.m0, y)
-    inside = float(of_f @ stats.binom.sf(outcomes.fewest - 1, outcomes.n, p) @ of_g)
-    return inside, max(0.0, 1 - float(of_f.sum())) + max(0.0, 1 - float(of_g.sum()))
+    fewer_f, more_g = f < outcomes.first_f, g >= outcomes.first_g + columns
+    inside = float(of_f[~fewer_f] @ stats.binom.sf(fewest[~fewer_f][:, ~more_g] - 1, outcomes.n, p) @ of_g[~more_g])
+    return inside, float(of_f[fewer_f].sum()) + float(of_g[more_g].sum())
 
 
 def test_chance_of_joint_is_never_below_the_sum() -> None:
@@ -656,7 +694,7 @@ def test_chance_of_joint_is_never_below_the_sum() -> None:
         inside, _ = joint_parts(outcomes, p, x, y)
         exact, found = math.log(max(inside, 1e-299)), chance.log_chance(outcomes, p, x, y)
         assert found >= min(0.0, exact + 9e-10) or exact < -680, (i, p, x, y)
-        assert found <= max(-690.0, math.log(inside * (1 + 1e-4) + 4e-4 * math.exp(outcomes.target))) + 3e-9, (
+        assert found <= max(-690.0, math.log(inside * 1.003 + 4e-4 * math.exp(outcomes.target))) + 3e-9, (
             i,
             p,
             x,
@@ -705,7 +743,7 @@ def test_chance_of_joint_adds_back_what_it_leaves_out(alpha: float, n: int, m1: 
         inside, _ = joint_parts(outcomes, p, x, y)
         found = chance.log_chance(outcomes, p, x, y)
         assert found >= min(0.0, math.log(inside) + 5e-10), (i, p, x, y)
-        assert found <= math.log(inside * (1 + 1e-4) + 4e-4 * alpha) + 3e-9, (i, p, x, y)
+        assert found <= math.log(inside * 1.003 + 4e-4 * alpha) + 3e-9, (i, p, x, y)
 
 
 # --- joint: cells ---------------------------------------------------------------------------------------------------
@@ -1021,13 +1059,13 @@ def test_chances_in_columns_are_those_of_single_points(cut: bool) -> None:
             y = y if outcomes.m0 else 0.0
             found = joint_columns.log_chance_in_columns(columns, outcomes, int(places[0]), int(places[1]), p, x, y)
             single, tolerance = chance.log_chance(outcomes, p, x, y), 2e-4 * math.exp(outcomes.target)
-            assert math.exp(single) * (1 - 1e-4) - tolerance <= math.exp(found) <= math.exp(single) * (1 + 1e-4) + tolerance  # fmt: skip
+            assert math.exp(single) * (1 - 1e-3) - tolerance <= math.exp(found) <= math.exp(single) * (1 + 1e-3) + tolerance  # fmt: skip
             inside, outside = joint_parts(outcomes, p, x, y)
             assert found >= min(0.0, math.log(max(inside, 1e-299)) + 9e-10) or inside < 1e-290
             if cut and outside < 1e-3:
                 assert found >= min(0.0, math.log(max(inside + outside, 1e-299))) - 1e-8
             if not cut:
-                assert found <= max(-690.0, math.log(inside * (1 + 1e-4) + 4e-4 * math.exp(outcomes.target))) + 3e-9
+                assert found <= max(-690.0, math.log(inside * 1.003 + 4e-4 * math.exp(outcomes.target))) + 3e-9
 
 
 def test_chances_in_columns_at_sizes_in_use() -> None:
@@ -1045,14 +1083,14 @@ def test_chances_in_columns_at_sizes_in_use() -> None:
             inside, _ = joint_parts(outcomes, p, x, y)
             for _ in range(2):
                 found = joint_columns.log_chance_in_columns(columns, outcomes, place, place, p, x, y)
-                assert math.log(inside) <= found <= math.log(inside * (1 + 1e-4) + 4e-4 * alpha)
+                assert math.log(inside) <= found <= math.log(inside * 1.003 + 4e-4 * alpha)
         assert columns.rows == min(
             joint_columns.PLACES,
-            (joint_columns.SPACE - 3 * (m1 + 1) - joint_columns.PLACES * (m0 + 4)) // ((m1 + 1) * (m0 + 1)),
+            (joint_columns.SPACE - 2 * (m1 + 1) - joint_columns.PLACES * (m0 + 4)) // ((m1 + 1) * (m0 + 1)),
         )
         assert all(joint_columns.has_room(columns, place) for place in range(12))
     # Rows end where the space does: a place that has one keeps it, and no other finds room.
-    space = np.full(3 * 201 + joint_columns.PLACES * (3 + 102) + 2 * 201 * 102 + 5, np.nan)
+    space = np.full(2 * 201 + joint_columns.PLACES * (3 + 102) + 2 * 201 * 102 + 5, np.nan)
     columns = joint_columns.no_columns(outcomes, space)
     assert columns.rows == 2
     for place in (7, 3):
@@ -1378,11 +1416,16 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     search_in_box(monkeypatch, 9_000, 10_000, 150, 1_000, 200, 1_000, 0.1, 0.1, 0.2, 0.15, 0.25, 0.89, 0.91)
     outcomes, box = seen[0][:2]
     assert box.x_far == pytest.approx(0.2 + 2 * math.sqrt(0.2 * 0.8 / 1_000 + 1e-6))
-    deviations = chance.reach(math.log(0.098))
-    first_f, first_g = (chance.span(rate, 1_000, deviations)[0] for rate in (0.1, 0.15))
-    last_f, last_g = (chance.span(rate, 1_000, deviations)[1] for rate in (box.x_far, 0.25))
-    assert (outcomes.first_f, outcomes.first_g) == (first_f, first_g)
-    assert outcomes.fewest.shape == (last_f - first_f + 1, last_g - first_g + 1)
+    first_f, first_g = outcomes.first_f, outcomes.first_g
+    last_f, last_g = (first + size - 1 for first, size in zip((first_f, first_g), outcomes.fewest.shape, strict=True))
+    x_near = 0.1 - 2 * math.sqrt(0.1 * 0.9 / 1_000 + 1e-6)
+    for value, smaller, limit in (
+        (stats.binom.cdf(first_f - 1, 1_000, x_near), stats.binom.cdf(first_f + 1, 1_000, x_near), 9.8e-6),
+        (stats.binom.sf(last_f, 1_000, box.x_far), stats.binom.sf(last_f - 2, 1_000, box.x_far), 2**-10),
+        (stats.binom.cdf(first_g - 1, 1_000, 0.15), stats.binom.cdf(first_g + 1, 1_000, 0.15), 2**-10),
+        (stats.binom.sf(last_g, 1_000, 0.25), stats.binom.sf(last_g - 2, 1_000, 0.25), 9.8e-6),
+    ):
+        assert value <= limit < smaller
     assert outcomes.fewest[150 - first_f, 200 - first_g] == 9_000
     assert (
         search_in_box(monkeypatch, joint._widths_of_votes(20, 0.1)[1], 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9)
@@ -1391,19 +1434,36 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 
+def one_cell(places: tuple[int, ...], part: joint_search.Part) -> joint_search.Cells:
+    stack = joint_search.no_cells(part, 8)
+    stack.places[0] = places
+    for side, (low, high) in enumerate([(part.low, part.high)] * 2 + [(part.y_low, part.y_high)] * 2):
+        stack.sides[0, side] = joint_search._between(low, high, places[side] / joint_search._SIDE)
+    stack.at_corners[0] = (1, 2, 3, 4)
+    return stack
+
+
 def test_halves_make_up_their_cell() -> None:
-    for across_x, left, right in (
-        (True, (2, 4, 0, 6), (4, 6, 0, 6)), (False, (2, 6, 0, 3), (2, 6, 3, 6)),
+    """They have the sides of their places, and of the corners those that they share with the cell; the others are not known yet."""
+    part, nan = joint_search.Part(joint_search._P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0), math.nan
+    for places, across, left, right in (
+        ((2, 6, 0, 6), True, ((2, 4, 0, 6), (1, 2, nan, nan)), ((4, 6, 0, 6), (nan, nan, 3, 4))),
+        ((2, 6, 0, 6), False, ((2, 6, 0, 3), (1, nan, 3, nan)), ((2, 6, 3, 6), (nan, 2, nan, 4))),
+        ((2, 3, 0, 6), True, ((2, 3, 0, 3), (1, nan, 3, nan)), ((2, 3, 3, 6), (nan, 2, nan, 4))),
+        ((2, 6, 0, 1), False, ((2, 4, 0, 1), (1, 2, nan, nan)), ((4, 6, 0, 1), (nan, nan, 3, 4))),
     ):  # fmt: skip
-        stack = np.array([[2, 6, 0, 6], [0, 0, 0, 0]])
-        assert joint_search._halve(stack, 1, across_x) == 2
-        assert (*stack[0],) == left
-        assert (*stack[1],) == right
-    for cell, across_x, right in (((2, 3, 0, 6), True, (2, 3, 3, 6)), ((2, 6, 0, 1), False, (4, 6, 0, 1))):
-        stack = np.array([cell, (0, 0, 0, 0)])
-        assert joint_search._halve(stack, 1, across_x) == 2
-        assert (*stack[1],) == right
-    assert joint_search._halve(np.array([[2, 3, 5, 6], [0, 0, 0, 0]]), 1, True) == -1
+        stack = one_cell(places, part)
+        assert joint_search._halve(stack, 1, part, across) == 2
+        for row, (expected, corners) in enumerate((left, right)):
+            assert (*stack.places[row],) == expected
+            assert np.array_equal(stack.at_corners[row], corners, equal_nan=True)
+            assert np.array_equal(stack.sides[row], one_cell(expected, part).sides[0])
+    assert joint_search._halve(one_cell((2, 3, 5, 6), part), 1, part, True) == -1
+    whole = joint_search.no_cells(part, joint_search._SIDE)
+    assert (*whole.places[0],) == (0, joint_search._SIDE) * 2
+    assert (*whole.sides[0],) == (0.5, 0.9, 0.1, 0.2)
+    assert np.isnan(whole.at_corners[0]).all()
+    assert (*joint_search.no_cells(part, 0).sides[0],) == (0.5, 0.9, 0.1, 0.1)
 
 
 # --- paired ---------------------------------------------------------------------------------------------------------

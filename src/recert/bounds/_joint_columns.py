@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recert.bounds._binomial_tails import Floats, Integers, point_probability, rest_of_series
-from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, span, tails, window
+from recert.bounds._binomial_tails import Floats, Integers
+from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, tails, window
 from recert.compiled import compiled
 
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
@@ -23,10 +23,9 @@ _ROW, _FIRST_G, _LENGTH, _FEWEST = 1, 1 + PLACES, 1 + 2 * PLACES, 1 + 3 * PLACES
 class Columns(NamedTuple):
     """What is kept: for places of y the chances of G; for places of p, P(K >= fewest) for every f of the first g, and so on.
 
-    In `real`: (m1 - f) / (f + 1) for every f, the ratio of the chances of f + 1 and of f but for the odds; the chances of F
-    and sums over g, both written anew at every point; the p of each place; the y of each place; what is left out of G's
-    chances for each place of y; these chances; rows of P(K >= fewest). Places move with the part of the surface that is searched:
-    a place that has another p or y by now is filled anew.
+    In `real`: the chances of F and sums over g, both written anew at every point; the p of each place; the y of each place; what is
+    left out of G's chances for each place of y; these chances; rows of P(K >= fewest). Places move with the part of the surface
+    that is searched: a place that has another p or y by now is filled anew.
     """
 
     whole: Integers
@@ -38,34 +37,34 @@ class Columns(NamedTuple):
 
 @compiled
 def _at_p(columns: Columns, place: int) -> int:
-    return 3 * columns.f_length + place
+    return 2 * columns.f_length + place
 
 
 @compiled
 def _at_y(columns: Columns, place: int) -> int:
-    return 3 * columns.f_length + PLACES + place
+    return 2 * columns.f_length + PLACES + place
 
 
 @compiled
 def _left_out(columns: Columns, place: int) -> int:
-    return 3 * columns.f_length + 2 * PLACES + place
+    return 2 * columns.f_length + 2 * PLACES + place
 
 
 @compiled
 def _of_g(columns: Columns, place: int) -> int:
-    return 3 * columns.f_length + 3 * PLACES + place * columns.g_length
+    return 2 * columns.f_length + 3 * PLACES + place * columns.g_length
 
 
 @compiled
 def _reached(columns: Columns, row: int) -> int:
-    return 3 * columns.f_length + PLACES * (3 + columns.g_length) + row * columns.f_length * columns.g_length
+    return 2 * columns.f_length + PLACES * (3 + columns.g_length) + row * columns.f_length * columns.g_length
 
 
 @compiled
 def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
     """Nothing is kept yet. Numbers will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    taken = 3 * f_length + PLACES * (3 + g_length)
+    taken = 2 * f_length + PLACES * (3 + g_length)
     rows = max(0, min(PLACES, (len(space) - taken) // (f_length * g_length)))
     whole = np.full(_FEWEST + f_length * g_length, -1)
     whole[0] = 0
@@ -73,10 +72,7 @@ def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
         for f in range(f_length):
             whole[_FEWEST + g * f_length + f] = outcomes.fewest[f, g]
     if rows > 0:
-        for i in range(f_length):
-            f = outcomes.first_f + i
-            space[i] = (outcomes.m1 - f) / (f + 1.0)
-        space[3 * f_length : 3 * f_length + 2 * PLACES] = -1.0
+        space[2 * f_length : 2 * f_length + 2 * PLACES] = -1.0
     return Columns(whole, space, f_length, g_length, rows)
 
 
@@ -94,7 +90,8 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
     row = whole[_ROW + place]
     real[_at_p(columns, place)] = p
     length, start = columns.f_length * columns.g_length, _reached(columns, row)
-    first_k, of_k = tails(outcomes.n, p, outcomes.fewest[0, columns.g_length - 1], reach(outcomes.target))
+    smallest, largest = outcomes.fewest[0, columns.g_length - 1], outcomes.fewest[columns.f_length - 1, 0]
+    first_k, of_k = tails(outcomes.n, p, smallest, largest, reach(outcomes.target))
     last = len(of_k) - 1
     for i in range(length):
         # The last of the tails is at least the chance of any further k; the first is about all k before.
@@ -103,45 +100,20 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
 
 @compiled
 def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float) -> None:
-    first, of_g, left_out = window(y, outcomes.m0, outcomes.first_g, columns.g_length, reach(outcomes.target))
-    columns.whole[_FIRST_G + place], columns.whole[_LENGTH + place] = first, len(of_g)
+    start = _of_g(columns, place)
+    of_g = columns.real[start : start + columns.g_length]
+    low, high, left_out = window(y, outcomes.m0, outcomes.first_g, outcomes.target, True, of_g)
+    columns.whole[_FIRST_G + place], columns.whole[_LENGTH + place] = low, high - low + 1
     columns.real[_left_out(columns, place)] = left_out
     columns.real[_at_y(columns, place)] = y
-    start = _of_g(columns, place)
-    columns.real[start : start + len(of_g)] = of_g
 
 
 @compiled
-def _fill_chances_of_f(
-    real: Floats, f_length: int, m1: int, first: int, deviations: float, x: float
-) -> tuple[int, int, float]:
-    """`window` of F for 0 < x < 1, written to its place in `real`: where it starts in the table, its length, and what is left out."""
-    last, start = first + f_length - 1, f_length
-    low, high = span(x, m1, deviations)
-    low = min(max(low, first), last)
-    high = max(low, min(high, last))
-    odds, mode = x / (1 - x), min(high, max(low, int((m1 + 1) * x)))
-    at_mode, inverse = point_probability(mode, m1, x), (1 - x) / x
-    real[start + mode - low] = chance = at_mode
-    for f in range(mode, high):
-        chance *= real[f - first] * odds
-        real[start + f + 1 - low] = chance
-    chance = at_mode
-    for f in range(mode, low, -1):
-        chance *= inverse / real[f - 1 - first]
-        real[start + f - 1 - low] = chance
-    left_out = 0.0
-    if low > 0:
-        left_out += rest_of_series(real[start], low / ((m1 - low + 1.0) * odds))
-    if high < m1:
-        left_out += rest_of_series(real[start + high - low], (m1 - high) * odds / (high + 1.0))
-    return low - first, high - low + 1, left_out
-
-
-@compiled
-def _product(real: Floats, f_length: int, length: int, of_g: int, number: int, base: int) -> float:
-    """The sum of the chances of F times those of G, from `of_g` on, times what is reached, from `base` on."""
-    of_f, sums = real[f_length : f_length + length], real[2 * f_length : 2 * f_length + length]
+def _product(real: Floats, f_length: int, low: int, high: int, of_g: int, number: int, base: int) -> float:
+    """The sum of the chances of F from low to high, times those of G, from `of_g` on, times what is reached, from `base` on."""
+    length = high - low + 1
+    of_f, sums = real[low : high + 1], real[f_length : f_length + length]
+    base += low
     for i in range(length):
         sums[i] = 0.0
     j = 0
@@ -169,16 +141,15 @@ def _product(real: Floats, f_length: int, length: int, of_g: int, number: int, b
 def log_chance_in_columns(
     columns: Columns, outcomes: Outcomes, place_of_p: int, place_of_y: int, p: float, x: float, y: float
 ) -> float:
-    """The same bound on ln P as `log_chance`, to rounding, for 0 < x < 1 and a p and a y that have places, if there is room."""
+    """The same bound on ln P as `log_chance`, to rounding, for a p and a y that have places, if there is room."""
     whole, real, f_length = columns.whole, columns.real, columns.f_length
     if real[_at_p(columns, place_of_p)] != p:
         _fill_column_of_p(columns, outcomes, place_of_p, p)
     if real[_at_y(columns, place_of_y)] != y:
         _fill_column_of_y(columns, outcomes, place_of_y, y)
-    start, length, left_out = _fill_chances_of_f(
-        real, f_length, outcomes.m1, outcomes.first_f, reach(outcomes.target), x
-    )
-    base = _reached(columns, whole[_ROW + place_of_p]) + whole[_FIRST_G + place_of_y] * f_length + start
+    low, high, left_out = window(x, outcomes.m1, outcomes.first_f, outcomes.target, False, real[:f_length])
+    first_g, number = whole[_FIRST_G + place_of_y], whole[_LENGTH + place_of_y]
+    base = _reached(columns, whole[_ROW + place_of_p]) + first_g * f_length
     total = left_out + real[_left_out(columns, place_of_y)]
-    total += _product(real, f_length, length, _of_g(columns, place_of_y), whole[_LENGTH + place_of_y], base)
+    total += _product(real, f_length, low, high, _of_g(columns, place_of_y) + first_g, number, base)
     return max(LOWEST, min(0.0, math.log(total) + ROUNDING)) if total > 0.0 else LOWEST

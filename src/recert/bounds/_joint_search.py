@@ -158,6 +158,48 @@ def _without_corners(
     return log_chance(outcomes, high, max(x_least, part.x_from), y2) if x_least <= _SMALLEST_X else 1.0
 
 
+class Cells(NamedTuple):
+    """Cells that are still to be proven: i and j of their sides, the rates there, and ln P at their corners, nan where not known yet."""
+
+    places: Integers
+    sides: Floats
+    at_corners: Floats
+
+
+@compiled
+def no_cells(part: Part, side_of_y: int) -> Cells:
+    """The whole part is one cell, and there is room for all its halves of halves."""
+    stack = Cells(
+        np.zeros((2 * _DEPTH + 4, 4), np.int64), np.empty((2 * _DEPTH + 4, 4)), np.full((2 * _DEPTH + 4, 4), np.nan)
+    )
+    stack.places[0, 1], stack.places[0, 3] = _SIDE, side_of_y
+    stack.sides[0, 0], stack.sides[0, 1], stack.sides[0, 2] = part.low, part.high, part.y_low
+    stack.sides[0, 3] = part.y_high if side_of_y > 0 else part.y_low
+    return stack
+
+
+@compiled
+def _halve(stack: Cells, depth: int, part: Part, across: bool) -> int:
+    """Replace the last cell by its halves; the new depth, or -1 if it is too small. Both halves keep two of the corners."""
+    places, sides, at_corners = stack
+    i1, i2, j1, j2 = places[depth - 1]
+    i, j = (i1 + i2) // 2, (j1 + j2) // 2
+    for k in range(4):
+        places[depth, k], sides[depth, k] = places[depth - 1, k], sides[depth - 1, k]
+        at_corners[depth, k] = at_corners[depth - 1, k]
+    if i1 < i and (across or j == j1):
+        places[depth, 0] = places[depth - 1, 1] = i
+        sides[depth, 0] = sides[depth - 1, 1] = _between(part.low, part.high, i / _SIDE)
+        at_corners[depth, 0] = at_corners[depth, 1] = at_corners[depth - 1, 2] = at_corners[depth - 1, 3] = math.nan
+    elif j1 < j:
+        places[depth, 2] = places[depth - 1, 3] = j
+        sides[depth, 2] = sides[depth - 1, 3] = _between(part.y_low, part.y_high, j / _SIDE)
+        at_corners[depth, 0] = at_corners[depth, 2] = at_corners[depth - 1, 1] = at_corners[depth - 1, 3] = math.nan
+    else:
+        return -1
+    return depth + 1
+
+
 @compiled
 def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part) -> tuple[int, Place]:
     """Whether P is proven to be at most the target on a part of the surface, and near which place it was largest, of those seen.
@@ -167,30 +209,25 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
     if part.low >= part.high:
         return _COVERED, Place(0, 0, LOWEST)
     most_cells = _MOST_CELLS if outcomes.fewest.size < 1 << 12 else _MOST_CELLS // 4
-    keys, values, at_corners = np.zeros(_NODES, np.int64), np.empty(_NODES), np.empty(4)
-    stack = np.zeros((2 * _DEPTH + 4, 4), np.int64)
-    depth, stack[0, 1], stack[0, 3] = 1, _SIDE, _SIDE if outcomes.m0 > 0 else 0
-    largest, at_i, at_j = LOWEST, 0, 0
+    keys, values = np.zeros(_NODES, np.int64), np.empty(_NODES)
+    stack = no_cells(part, _SIDE if outcomes.m0 > 0 else 0)
+    depth, largest, at_i, at_j = 1, LOWEST, 0, 0
     for _ in range(most_cells):
         if depth == 0:
             return _COVERED, Place(at_i // _APART, at_j // _APART, largest)
-        i1, i2, j1, j2 = stack[depth - 1]
-        low, high = _between(part.low, part.high, i1 / _SIDE), _between(part.low, part.high, i2 / _SIDE)
-        y1, y2 = _between(part.y_low, part.y_high, j1 / _SIDE), _between(part.y_low, part.y_high, j2 / _SIDE)
-        bound, across, across_y = (
-            _without_corners(outcomes, q, box, part, low, high, y1, y2),
-            i2 - i1 + 0.0,
-            j2 - j1 + 0.0,
-        )
+        low, high, y1, y2 = stack.sides[depth - 1]
+        bound, across, across_y = _without_corners(outcomes, q, box, part, low, high, y1, y2), high - low, y2 - y1
         if bound > 0.0:
             for corner in range(4):
-                i, j = i2 if corner > 1 else i1, j2 if corner % 2 else j1
+                if not math.isnan(stack.at_corners[depth - 1, corner]):
+                    continue
+                i, j = stack.places[depth - 1, corner // 2], stack.places[depth - 1, 2 + corner % 2]
                 slot = _slot(keys, i, j)
                 if slot >= 0 and keys[slot] != 0:
-                    at_corners[corner] = values[slot]
+                    stack.at_corners[depth - 1, corner] = values[slot]
                     continue
                 value = _value(outcomes, columns, q, box, part, i, j)
-                at_corners[corner] = value
+                stack.at_corners[depth - 1, corner] = value
                 if slot >= 0:
                     keys[slot], values[slot] = (i << 32) + j + 1, value
                 if value > largest:
@@ -199,31 +236,16 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
                         largest, at_i, at_j = value, i, j
             if largest > outcomes.target:
                 return _EXCEEDED, Place(at_i // _APART, at_j // _APART, largest)
-            cell = Cell(low, high, y1, y2, at_corners[0], at_corners[1], at_corners[2], at_corners[3])
+            v00, v01, v10, v11 = stack.at_corners[depth - 1]
+            cell = Cell(low, high, y1, y2, v00, v01, v10, v11)
             if part.free == _X_IS_FREE:
                 bound, across, across_y = bound_cell_where_p_follows(outcomes, q, cell)
             else:
                 bound, across, across_y = bound_cell_where_x_follows(outcomes, q, cell)
-        depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, across >= across_y)
+        depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, part, across >= across_y)
         if depth < 0:
             break
     return _UNDECIDED, Place(at_i // _APART, at_j // _APART, largest)
-
-
-@compiled
-def _halve(stack: Integers, depth: int, across: bool) -> int:
-    """Replace the last cell by its halves; the new depth, or -1 if it is too small."""
-    i1, i2, j1, j2 = stack[depth - 1]
-    i, j = (i1 + i2) // 2, (j1 + j2) // 2
-    if i1 < i and (across or j == j1):
-        stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, i2, j1, j2
-        stack[depth - 1, 1] = i
-    elif j1 < j:
-        stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i1, i2, j, j2
-        stack[depth - 1, 3] = j
-    else:
-        return -1
-    return depth + 1
 
 
 @compiled

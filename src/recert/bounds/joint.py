@@ -27,7 +27,7 @@ from scipy import special
 
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
 from recert.bounds._binomial_tails import Integers, share_below
-from recert.bounds._joint_chance import Outcomes, reach, span
+from recert.bounds._joint_chance import Outcomes, counts_between
 from recert.bounds._joint_columns import SPACE
 from recert.bounds._joint_search import Box, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
@@ -156,13 +156,12 @@ def _task(*row: float) -> _Task | None:
     level = min(alpha, 0.4)  # above, half-widths would not be positive
     of_votes, first_k = _widths_of_votes(n, level)
     target = math.log(alpha * (1 - _BOX_SHARE))
-    deviations = reach(target)
     error = alpha * _BOX_SHARE / 6
     (x_low, x_high), (y_low, y_high), (p_low, p_high) = _sides(f, m1, error), _sides(g, m0, error), _sides(k, n, error)
-    x_far = min(1 - 1e-6, x_high + _BEYOND * math.sqrt((x_high * (1 - x_high) + 1 / m1) / m1))
+    x_near, x_far = max(0.0, x_low - _beyond(x_low, m1)), min(1 - 1e-6, x_high + _beyond(x_high, m1))
     box = Box(x_low, x_high, y_low, y_high, p_low, p_high, x_far)
-    f_from, f_to = span(box.x_low, m1, deviations)[0], span(box.x_far, m1, deviations)[1]
-    g_from, g_to = span(box.y_low, m0, deviations)[0], span(box.y_high, m0, deviations)[1]
+    f_from, f_to = counts_between(x_near, x_far, m1, target, more_is_better=False)
+    g_from, g_to = counts_between(box.y_low, box.y_high, m0, target, more_is_better=True)
     of_lost = _widths_of_lost(m1, level, _power_above(max(f, f_to)))
     of_gained = _widths_of_gained(m0, level, _power_above(max(g, g_to)))
     if k < first_k or f >= len(of_lost):
@@ -173,6 +172,10 @@ def _task(*row: float) -> _Task | None:
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
     tolerance = max(1e-6, min(_TOLERANCE, _RELATIVE_TOLERANCE * half_width))
     return _Task(Outcomes(fewest, f_from, g_from, n, m1, m0, target), box, observed, tolerance, 2.0 ** -grid_bits(m1))
+
+
+def _beyond(share: float, trials: int) -> float:
+    return _BEYOND * math.sqrt((share * (1 - share) + 1 / trials) / trials)
 
 
 def _search(*row: float) -> float:
@@ -237,34 +240,49 @@ def _power_above(count: int) -> int:
 def statistic(ordering: Ordering, k: int, f: int, g: int) -> float:
     """T of an outcome that ranks."""
     n, m0 = len(ordering.of_votes) - 1, ordering.m0
-    p, x = k / n, f / ordering.m1
     y = min(g / m0, 0.5) if m0 > 0 else 0.0
+    return _statistic(k / n, ordering.of_votes[k], f / ordering.m1, ordering.of_lost[f], y, ordering.of_gained[g])
+
+
+@compiled
+def _statistic(p: float, of_p: float, x: float, of_x: float, y: float, of_y: float) -> float:
+    """T of three shares and their half-widths."""
     slope = 1.0 - x - y
-    by_votes = (slope + ordering.of_gained[g]) * ordering.of_votes[k]
-    by_lost, by_gained = p * ordering.of_lost[f], (1.0 - p) * ordering.of_gained[g]
+    by_votes, by_lost, by_gained = (slope + of_y) * of_p, p * of_x, (1.0 - p) * of_y
     return y + p * slope - math.sqrt(by_votes * by_votes + by_lost * by_lost + by_gained * by_gained)
 
 
 @compiled
 def fewest_votes(ordering: Ordering, observed: float, f_from: int, f_to: int, g_from: int, g_to: int) -> Integers:
     """The smallest k with T >= observed for each f and g of a table; n + 1 where there is none."""
-    n = len(ordering.of_votes) - 1
-    fewest = np.full((f_to - f_from + 1, g_to - g_from + 1), n + 1)
-    for f in range(f_from, min(f_to, len(ordering.of_lost) - 1) + 1):
-        k, last_step = ordering.first_k, 1
-        for g in range(g_to, g_from - 1, -1):  # k rises as f rises and as g falls: gallop up from the last k
-            k = max(k, fewest[f - f_from - 1, g - g_from] if f > f_from else k)
-            low, high, step = k, k, max(1, last_step)
-            while high <= n and statistic(ordering, high, f, g) < observed:
+    of_votes, of_lost, of_gained, first_k, m1, m0 = ordering
+    n, last_g = len(of_votes) - 1, g_to - g_from
+    fewest = np.full((f_to - f_from + 1, last_g + 1), n + 1)
+    for i in range(min(f_to, len(of_lost) - 1) - f_from + 1):
+        k, x, of_x = first_k, (i + f_from) / m1, of_lost[i + f_from]
+        for j in range(last_g, -1, -1):
+            # k rises as f rises and as g falls: from the last k on, and about as much more as with one f less, or for the last g.
+            low = max(k, fewest[i - 1, j]) if i > 0 else k
+            if low > n:
+                break
+            if i > 0:
+                more = fewest[i - 1, j] - fewest[i - 1, j + 1] if j < last_g else 0
+            else:
+                more = k - fewest[i, j + 2] if j < last_g - 1 else 0
+            g = j + g_from
+            y, of_y = min(g / m0, 0.5) if m0 > 0 else 0.0, of_gained[g]
+            high, step = max(low, min(n, k + more)), 1
+            while high <= n and _statistic(high / n, of_votes[high], x, of_x, y, of_y) < observed:
                 low, high, step = high + 1, min(high + step, n) if high < n else n + 1, 2 * step
+            if step == 1 and high > low:  # the guess is enough: down from it
+                while high > low and _statistic((high - step) / n, of_votes[high - step], x, of_x, y, of_y) >= observed:
+                    high, step = high - step, min(2 * step, high - step - low)
+                low = high - step + 1 if high > low else low
             while low < high:
                 middle = (low + high) // 2
-                if statistic(ordering, middle, f, g) >= observed:
+                if _statistic(middle / n, of_votes[middle], x, of_x, y, of_y) >= observed:
                     high = middle
                 else:
                     low = middle + 1
-            last_step, k = low - k, low
-            fewest[f - f_from, g - g_from] = k
-            if k > n:
-                break
+            fewest[i, j] = k = low
     return fewest
