@@ -1,8 +1,9 @@
 """`approximate`: a cheaper model, what was done to it, and the evidence that something was."""
 
 import copy
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,9 @@ from recert.approximations.context import Context
 from recert.approximations.registry import Parsed, parse, steps
 from recert.errors import UnusableModel
 from recert.sampling.inputs import checked_inputs
+
+if TYPE_CHECKING:
+    from recert.models.cards import ModelCard
 
 EXAMPLE_ROWS = 8
 
@@ -25,6 +29,17 @@ class Approximation:
     spec: str
     description: str
     facts: dict[str, str]
+
+    def save(
+        self, path: str | os.PathLike[str], *, architecture: str | None = None, example_input: Any = None
+    ) -> "ModelCard":
+        """Write the model and its card, as `save_model` does: .onnx for int8 and int8-twin, else .safetensors."""
+        from recert.approximations.saving import save_model
+
+        return save_model(
+            self.model, path, architecture=architecture, approximation=self.spec, description=self.description, facts=self.facts,
+            example_input=example_input,
+        )  # fmt: skip
 
 
 def approximate(
