@@ -46,6 +46,7 @@ def approximate(
     model: nn.Module, spec: str, *, calibration: Calibration | None = None, example_input: Any = None
 ) -> Approximation:
     """Make a cheaper model by its spec (`int8`, `prune:0.1`, ...; see `available_approximations`), or step by step (`prune:0.3+int8`).
+    A step may be limited to layers by name, `prune:0.5[layer3.*]`, or leave some out, `int8[!conv1,!fc]`.
 
     The given model stays as it is. Refused with UnusableModel: a result that is the same as the model, and one whose
     output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
@@ -71,12 +72,14 @@ def approximate(
 
 def _one_step(model: nn.Module, step: Parsed, calibration: Calibration | None, example: Tensor | None) -> Approximation:
     spec = step.spec
-    context = Context(spec, calibration, example, step.kind.description)
+    context = Context(spec, calibration, example, step.kind.description, layers=step.layers)
     original = _copied(model).eval()
     made = step.kind.load()(copy.deepcopy(original), step.argument, context)
     if not isinstance(made, nn.Module):
         raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
     made.eval()
+    if step.layers is not None:
+        context.description += f"; limited to layers by {step.layers}"
     facts = {**context.facts, "bytes": f"{_bytes(made)} (was {_bytes(original)})"}
     facts["batch_mates"] = check_rows_independent(made, example, spec)
     facts["changed"] = check_changed(original, made, example, spec)
