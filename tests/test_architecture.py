@@ -47,7 +47,7 @@ NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "stor
 ALLOWED = {
     "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
-    "models": {"errors", "extras"},
+    "models": {"errors", "extras", "registration"},
     "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
@@ -68,7 +68,7 @@ ALLOWED = {
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "recertification", "sampling",
     },
-    "approximations": {"registration", "errors", "models", "noise", "sampling"},
+    "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "storage", "version"},

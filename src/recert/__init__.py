@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from recert.approximations.approximation import approximate as approximate
     from recert.approximations.calibration import Calibration as Calibration
     from recert.approximations.registry import register_approximation as register_approximation
+    from recert.approximations.rules import candidates as candidates
+    from recert.approximations.saving import save_model as save_model
     from recert.auditing.audit import audit as audit
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from recert.engines.registry import register_engine as register_engine
     from recert.errors import RecertError as RecertError
     from recert.models.inference import prepare as prepare
+    from recert.models.loading import load_model as load_model
     from recert.models.normalization import Normalize as Normalize
     from recert.models.numerics import Numerics as Numerics
     from recert.noise import Gaussian as Gaussian
@@ -57,6 +60,8 @@ _MODULES = {
     "recert.approximations.approximation": ("approximate",),
     "recert.approximations.calibration": ("Calibration",),
     "recert.approximations.registry": ("register_approximation",),
+    "recert.approximations.rules": ("candidates",),
+    "recert.approximations.saving": ("save_model",),
     "recert.auditing.audit": ("audit",),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
@@ -68,6 +73,7 @@ _MODULES = {
     "recert.engines.registry": ("register_engine",),
     "recert.errors": ("RecertError",),
     "recert.models.inference": ("prepare",),
+    "recert.models.loading": ("load_model",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),
     "recert.noise": ("Gaussian", "Noise", "Stream", "parse_noise", "register_noise"),

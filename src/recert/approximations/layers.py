@@ -35,7 +35,9 @@ class LayerPatterns:
         inside = frozenset(layers) if not self.only else frozenset().union(*(_matching(p, layers) for p in self.only))
         left = inside.difference(*(_matching(pattern, layers) for pattern in self.left_out))
         if not left:
-            raise ValueError(f"expected patterns that leave a layer, got {spec!r}, which leaves none of {', '.join(layers)}")
+            raise ValueError(
+                f"expected patterns that leave a layer, got {spec!r}, which leaves none of {', '.join(layers)}"
+            )
         return left
 
 

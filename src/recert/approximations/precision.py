@@ -46,7 +46,9 @@ def _rounded_weights(model: nn.Module, dtype: torch.dtype, context: Context) -> 
         return _rounded(model, dtype).float()
     layers = {name: module for name, module in model.named_modules() if any(_floats(module))}
     chosen = context.chosen(list(layers))
-    places = [(module, name, tensor) for path, module in layers.items() if path in chosen for name, tensor in _floats(module)]
+    places = [
+        (module, name, tensor) for path, module in layers.items() if path in chosen for name, tensor in _floats(module)
+    ]
     rounded = {id(tensor): _finite(name, tensor, tensor.detach().to(dtype)).float() for _, name, tensor in places}
     for _, _, tensor in places:
         tensor.data.copy_(rounded[id(tensor)])

@@ -22,7 +22,7 @@ def candidates(text: str) -> list[str]:
 def _written_out(spec: str) -> list[str]:
     # The texts between ranges, and in turn the three numbers of each.
     pieces = _RANGE.split(spec)
-    ranges = [_numbers(*pieces[i : i + 3], spec) for i in range(1, len(pieces), 4)]
+    ranges = [_numbers(pieces[i], pieces[i + 1], pieces[i + 2], spec) for i in range(1, len(pieces), 4)]
     many = 1
     for each in ranges:
         many *= len(each)
@@ -30,7 +30,8 @@ def _written_out(spec: str) -> list[str]:
         raise ValueError(f"expected at most {MOST} candidates of a rule, got {many} of {spec!r}; take larger steps")
     between = pieces[::4]
     return [
-        "".join(text for pair in zip(between, (*chosen, ""), strict=True) for text in pair) for chosen in product(*ranges)
+        "".join(text for pair in zip(between, (*chosen, ""), strict=True) for text in pair)
+        for chosen in product(*ranges)
     ]
 
 
@@ -38,7 +39,9 @@ def _numbers(first: str, last: str, step: str, spec: str) -> list[str]:
     """All numbers of a range. Decimal: 0.1 + 0.1 + 0.1 is 0.3 here."""
     start, end, by = Decimal(first), Decimal(last), Decimal(step)
     if by <= 0 or end < start:
-        raise ValueError(f"expected a range like 0.1..0.6/0.1, upwards in steps above 0, got {first}..{last}/{step} in {spec!r}")
+        raise ValueError(
+            f"expected a range like 0.1..0.6/0.1, upwards in steps above 0, got {first}..{last}/{step} in {spec!r}"
+        )
     many = int((end - start) / by) + 1
     if many > MOST:
         raise ValueError(f"expected at most {MOST} candidates of a rule, got {many} of {spec!r}; take larger steps")

@@ -54,7 +54,8 @@ def save_model(
     if not isinstance(model, nn.Module) or isinstance(model, PreparedModel):
         raise ValueError(f"expected a torch module that is not prepared yet, got {type(model).__name__}")
     if where.suffix == ".onnx":
-        kind, content, identity, extra = *_graph(model, example_input), {}
+        kind, content, identity = _graph(model, example_input)
+        extra: dict[str, Any] = {}
     else:
         kind, (content, identity, extra) = WEIGHTS, _weights(model, architecture)
     card = ModelCard(
@@ -90,7 +91,9 @@ def _exported(model: nn.Module, example_input: Any) -> bytes:
             "in float32 as it was; save it as .safetensors"
         )
     if example_input is None:
-        raise ValueError("expected example_input, a batch, to export a torch network, got none; or save it as .safetensors")
+        raise ValueError(
+            "expected example_input, a batch, to export a torch network, got none; or save it as .safetensors"
+        )
     return to_onnxruntime(model, np.asarray(checked_inputs(example_input)[:2])).data.numpy().tobytes()
 
 
@@ -100,7 +103,9 @@ def _weights(model: nn.Module, architecture: str | None) -> tuple[bytes, ModelId
         raise ValueError(f"expected a file ending in .onnx for {type(model).__name__}, which is an ONNX graph")
     identity = identify(model)
     if identity.nameless is not None:
-        raise UnusableModel(f"expected a model that can be distinguished from others, got one of which not: {identity.nameless}")
+        raise UnusableModel(
+            f"expected a model that can be distinguished from others, got one of which not: {identity.nameless}"
+        )
     spec = _found(model) if architecture is None else architecture
     stored, shared = _each_once(named_tensors(model))
     narrow = {name: _narrowed(tensor) for name, tensor in stored.items()}
@@ -109,7 +114,7 @@ def _weights(model: nn.Module, architecture: str | None) -> tuple[bytes, ModelId
         for name, tensor in narrow.items()
         if tensor.dtype != stored[name].dtype
     }
-    about = {"architecture": spec, "shared": shared, "computed_in": computed_in}
+    about: dict[str, Any] = {"architecture": spec, "shared": shared, "computed_in": computed_in}
     try:
         content = safetensors.torch.save(narrow)
     except (ValueError, RuntimeError, KeyError) as error:
@@ -146,7 +151,9 @@ def _each_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[s
     """Tensors under their first names, and the first names of the others."""
     first: dict[int, str] = {}
     shared = {name: first.setdefault(id(tensor), name) for name, tensor in tensors.items()}
-    stored = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items() if shared[name] == name}
+    stored = {
+        name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items() if shared[name] == name
+    }
     return stored, {name: other for name, other in shared.items() if name != other}
 
 

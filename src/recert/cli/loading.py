@@ -8,7 +8,7 @@ from recert.cli.output import say
 if TYPE_CHECKING:
     from torch import nn
 
-    from recert.approximations import Approximation
+    from recert.approximations import Approximation, Calibration
     from recert.data import Dataset
     from recert.noise import Noise
 
@@ -46,14 +46,19 @@ def approximated(
     model: "nn.Module", spec: str, data_spec: str, data: "Dataset", noise: "Noise", seed: int
 ) -> "Approximation":
     """The changed model; what needs calibration is calibrated on noisy training inputs where the data has them."""
-    from recert.approximations import Calibration, approximate, needs_calibration
+    from recert.approximations import approximate, needs_calibration
+
+    calibration = calibration_for(data_spec, noise, seed) if needs_calibration(spec) else None
+    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+
+
+def calibration_for(data_spec: str, noise: "Noise", seed: int) -> "Calibration":
+    """Noisy training inputs: the same for every command that is given the same data, noise and seed."""
+    from recert.approximations import Calibration
     from recert.data import load_data
 
-    calibration = None
-    if needs_calibration(spec):
-        training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
-        calibration = Calibration(training.inputs, noise=noise, seed=seed)
-    return approximate(model, spec, calibration=calibration, example_input=data.inputs[:1])
+    training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
+    return Calibration(training.inputs, noise=noise, seed=seed)
 
 
 def default_store(model: str, noise: str) -> str:

@@ -1,6 +1,6 @@
 """recert recertify"""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -9,6 +9,8 @@ from recert.cli import options as o
 from recert.cli.certify import finish
 from recert.cli.output import check_log, check_output, say, say_drawn, summary
 from recert.cli.requirements import check_forms, check_labels
+from recert.cli.saving import check_ending, check_save
+from recert.cli.saving import save as save_as_file
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,6 +61,7 @@ def recertify(
         ),
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
+    save: o.Save = None,
     dry_run: o.DryRun = False,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
@@ -69,6 +72,10 @@ def recertify(
     at = o.parse_radii(radii)
     check_forms(result.require)
     check_output(result.out)
+    check_save(save, run)
+    check_ending(save, approximation, graph=run.runtime is o.Runtime.ONNXRUNTIME or model.model.endswith(".onnx"))
+    from torch.nn import Module
+
     import recert
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
@@ -82,11 +89,12 @@ def recertify(
         say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
+    changed = None
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
         changed = approximated(network, approximation, data.data, dataset, manifest.noise, manifest.seed)
         network, name = changed.model, f"{model.model}, {approximation}"
-        say(changed.description)
+        say(changed.description, markup=False)
     chosen = method_named(method)
     if reuse_threshold is not None:
         if not isinstance(chosen, recert.Irs):
@@ -98,10 +106,17 @@ def recertify(
             "for more, use --method scratch-cached, or certify with more votes first"
         )
     with drawn_progress() as progress:
+        execution = run.execution(progress)
+        if save is not None:
+            # What is run is what is saved: a network that onnxruntime runs is exported once.
+            prepared, execution = execution.prepared(network, dataset.inputs), replace(execution, runtime="torch")
+            assert isinstance(prepared, Module)
+            network = prepared
+            save_as_file(network, save, model.model, changed)
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
-            execution=run.execution(progress),
+            execution=execution,
         )  # fmt: skip
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):

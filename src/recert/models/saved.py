@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
-from recert.models.cards import GRAPH, INT8, INT8_TWIN, WEIGHTS, ModelCard
+from recert.models.cards import GRAPH, INT8, INT8_TWIN, WEIGHTS, ModelCard, card_of
 from recert.models.specs import parse_spec
 from recert.registration import function_named
 
@@ -51,7 +51,9 @@ def architecture(spec: str, *, trust: bool, source: object) -> nn.Module:
 
         return library_network(parsed.name, parsed.argument or "")
     if parsed.kind != "factory":
-        raise UnusableModel(f"expected the card of {source} to name an architecture, got {spec!r}; save the model again")
+        raise UnusableModel(
+            f"expected the card of {source} to name an architecture, got {spec!r}; save the model again"
+        )
     if not trust:
         raise UnusableModel(
             f"the card of {source} says that its network is made by {spec}, which is code that would run here; if you know that "
@@ -60,6 +62,24 @@ def architecture(spec: str, *, trust: bool, source: object) -> nn.Module:
     from recert.models.factories import call_factory
 
     return call_factory(parsed.name, parsed.argument or "")
+
+
+def architecture_of(spec: str) -> str | None:
+    """The architecture of the model that a spec names, itself a spec without weights; None for a graph or a program."""
+    parsed = parse_spec(spec)
+    if parsed.kind == "registered":
+        return parsed.name
+    if parsed.kind != "file":
+        return f"{parsed.name}:{parsed.argument}"
+    path = Path(parsed.name)
+    if path.suffix.lower() in (".onnx", ".safetensors"):
+        card = card_of(path)
+        return None if card is None else card.architecture
+    if path.suffix.lower() == ".pt2":
+        return None
+    from recert.models.locuslab import architecture_in
+
+    return architecture_in(path)
 
 
 def stored_tensors(path: Path) -> dict[str, Tensor]:
