@@ -68,6 +68,11 @@ ALLOWED = {
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "recertification", "sampling",
     },
+    "bundles": {
+        "approximations", "auditing", "bounds", "cache", "certificates", "certification", "engines", "errors", "keeping", "models", "noise",
+        "recertification", "report", "sampling", "storage", "version",
+    },
+    "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
     "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},

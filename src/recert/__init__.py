@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from recert.approximations.rules import candidates as candidates
     from recert.approximations.saving import save_model as save_model
     from recert.auditing.audit import audit as audit
+    from recert.bundles.checking import check as check
+    from recert.bundles.writing import bundle as bundle
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
     from recert.certificates import Certificates as Certificates
@@ -63,6 +65,8 @@ _MODULES = {
     "recert.approximations.rules": ("candidates",),
     "recert.approximations.saving": ("save_model",),
     "recert.auditing.audit": ("audit",),
+    "recert.bundles.checking": ("check",),
+    "recert.bundles.writing": ("bundle",),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
     "recert.certificates": ("Certificates", "Outcome"),

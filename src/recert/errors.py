@@ -58,6 +58,14 @@ class UntrustedCache(RecertError):
     """A cache is not what the owner of the given public key signed: get the signed one, or have it signed."""
 
 
+class CorruptBundle(RecertError):
+    """A file is no bundle, or holds what none of ours does: get it anew from whoever made it, and do not use it."""
+
+
+class UntrustedBundle(RecertError):
+    """A bundle is not what the owner of the given public key signed: get the signed one."""
+
+
 class StoreBusy(RecertError):
     """Another process is writing to this store: wait for it, or use another store."""
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -60,12 +60,17 @@ def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int
 
 
 def _weights_digest(model: nn.Module) -> str:
-    digest = hashlib.sha256()
     tensors: dict[str, Any] = {
         **model.state_dict(keep_vars=True),  # what torch's quantised layers keep packed is in here alone
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
     }
+    return digest_of_tensors(tensors)
+
+
+def digest_of_tensors(tensors: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of tensors by name: what the weights of a model are known by."""
+    digest = hashlib.sha256()
     # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
     named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
     found = [(short, tensor) for short, name in named for tensor in _tensors_in(tensors[name])]

@@ -94,7 +94,7 @@ def stored_tensors(path: Path) -> dict[str, Tensor]:
 
 def fill_exactly(network: nn.Module, stored: Mapping[str, Tensor], card: ModelCard, source: object) -> None:
     """Put tensors in their places, in their own types: also those that a state dict leaves out, and rounded ones as they are."""
-    tensors = {name: _widened(tensor, card.computed_in.get(name)) for name, tensor in stored.items()}
+    tensors = _in_own_types(stored, card)
     places = {f"{prefix}{name}": (held, name) for prefix, held, name in _places(network)}
     missing = sorted(places.keys() - tensors.keys() - card.shared.keys())
     surplus = sorted((tensors.keys() | card.shared.keys()) - places.keys())
@@ -119,6 +119,18 @@ def fill_exactly(network: nn.Module, stored: Mapping[str, Tensor], card: ModelCa
             of_weights = isinstance(before, nn.Parameter)
             made[stored_as] = nn.Parameter(tensor, requires_grad=before.requires_grad) if of_weights else tensor
         held[key] = made[stored_as]
+
+
+def expanded_tensors(path: Path, card: ModelCard) -> dict[str, Tensor]:
+    """The tensors of a file under all their names, in the types that the network has them in."""
+    tensors = _in_own_types(stored_tensors(path), card)
+    if lost := sorted(set(card.shared.values()) - tensors.keys()):
+        raise UnusableModel(f"expected {lost[0]} in {path}, got none; save the model again")
+    return {**tensors, **{name: tensors[first] for name, first in card.shared.items()}}
+
+
+def _in_own_types(stored: Mapping[str, Tensor], card: ModelCard) -> dict[str, Tensor]:
+    return {name: _widened(tensor, card.computed_in.get(name)) for name, tensor in stored.items()}
 
 
 def named_tensors(network: nn.Module) -> dict[str, Tensor]:
