@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from recert.sampling import VoteSource as VoteSource
     from recert.sampling import Work as Work
     from recert.sampling import open_source as open_source
+    from recert.smoothed import Smoothed as Smoothed
 
 # Names are imported when they are first used: reading a cache or asking for --help does not load torch.
 _MODULES = {
@@ -84,6 +85,7 @@ _MODULES = {
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
+    "recert.smoothed": ("Smoothed",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")

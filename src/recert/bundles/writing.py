@@ -24,12 +24,12 @@ from recert.bundles.layout import (
 from recert.bundles.signatures import sign
 from recert.bundles.unpacking import Unpacked
 from recert.cache import Cache
+from recert.cache.copying import store_files, stores_in
 from recert.errors import CorruptBundle
 from recert.keeping import SUFFIX
 from recert.models.cards import card_of, card_path, file_digest
 from recert.models.identity import ModelIdentity
 from recert.report import Result, read_result
-from recert.storage import Directory
 from recert.version import __version__
 
 ENDING = ".recert"
@@ -125,22 +125,20 @@ def _add_report(folder: Path, result: Result) -> None:
 
 def _add_store(target: Path, store: str, *, parts: bool) -> None:
     """The files of a cache as they are: what it is about, its signature, its looks, and its votes if they are wanted."""
-    cache = Cache.open(store)  # refused if anything is wrong with it
-    directory = Directory(store)
     target.mkdir()
-    for name in directory.names():
-        wanted = is_allowed(f"{target.name}/{name}") and (parts or name not in cache.part_names())
-        if wanted:
-            (target / name).write_bytes(directory.read(name))
+    for name, data in store_files(store, parts=parts):
+        if is_allowed(f"{target.name}/{name}"):
+            (target / name).write_bytes(data)
 
 
 def _add_votes(target: Path, folder: str, result: Result) -> None:
     """The kept votes of the model that the result is about, if there are some."""
     about = ModelIdentity(**{name: result.certificates.settings.model[name] for name in ("weights", "structure")})
-    for name in Directory(folder).names():
-        manifest = None if name.startswith(".") else Cache.manifest_at(f"{folder}/{name}")
-        if manifest is not None and manifest.model == about and set(result.certificates.input) & set(manifest.inputs):
-            _add_store(target, f"{folder}/{name}", parts=True)
+    for store in stores_in(folder):
+        manifest = Cache.manifest_at(store)
+        assert manifest is not None
+        if manifest.model == about and set(result.certificates.input) & set(manifest.inputs):
+            _add_store(target, store, parts=True)
             return
 
 
