@@ -101,6 +101,8 @@ class _ZipFiles(_Files):
                 raise CorruptBundle(
                     f"expected plain files in {bundle}, got {info.filename}, which is packed or encrypted; do not use it"
                 )
+            if info.header_offset < 0:
+                raise CorruptBundle(f"expected a whole bundle, got {bundle}, whose beginning is cut off; get it anew")
             self.sizes[info.filename] = info.file_size
         if sum(self.sizes.values()) > size:
             raise CorruptBundle(f"expected files that fit into {bundle}, got more bytes than it has; do not use it")
