@@ -69,8 +69,8 @@ ALLOWED = {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "recertification", "sampling",
     },
     "bundles": {
-        "approximations", "auditing", "bounds", "cache", "certificates", "certification", "engines", "errors", "keeping", "models", "noise",
-        "recertification", "report", "sampling", "storage", "version",
+        "approximations", "auditing", "bounds", "cache", "caching", "certificates", "certification", "choosing", "engines", "errors", "keeping", "models", "noise",
+        "planning", "recertification", "report", "sampling", "storage", "version",
     },
     "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
     "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},

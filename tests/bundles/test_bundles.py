@@ -208,6 +208,34 @@ def test_what_a_method_claims_is_never_refused_and_a_flip_less_is(method: str, c
         assert any("larger than their counts allow" in line for line in worse.problems)
 
 
+def test_everything_is_computed_again_from_the_votes_of_both_models(
+    chosen: Chosen, copied: Path, tmp_path: Path
+) -> None:
+    again = "claims: all of 6 inputs were planned, counted and bounded again from the votes of both models"
+    assert again in recert.check(copied).checked
+    saved, result = tmp_path / "m.safetensors", tmp_path / "r.parquet"
+    run = command(
+        "recertify", *SMALL, "--store", str(chosen.cache), "--samples", "100", "-a", "prune:0.4", "--save", str(saved),
+        "-o", str(result), "--votes", str(tmp_path / "votes"), "--plan", "accuracy:0.25",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    found = recert.bundle(result, saved, tmp_path / "b", cache=chosen.cache, votes=tmp_path / "votes")
+    assert again in found.checked
+    assert not any(line.startswith("claims") for line in found.not_checked)
+    # A bound on the runner-up that no count of the result shows, made a little smaller, with the radius that follows.
+    path = tmp_path / "b" / "result" / "r.parquet"
+    before = read_result(path).certificates
+    own = before.runner_up_upper < 0.999 * (1 - before.top_lower)
+    assert own.any()
+    upper = np.where(own, 0.98, 1.0) * before.runner_up_upper
+    radius = recert.Gaussian(0.5).radius(before.top_lower, upper)
+    forged(path, runner_up_upper=upper, radius=np.where(before.certified, radius, 0.0))
+    listed_anew(tmp_path / "b")
+    assert any(
+        "rows of the result are not what the stored votes" in line for line in recert.check(tmp_path / "b").problems
+    )
+
+
 def test_only_what_the_cache_is_about(chosen: Chosen, tmp_path: Path) -> None:
     found = recert.bundle(chosen.result, chosen.model, tmp_path / "b", cache=chosen.cache, whole_cache=False)
     assert not list((tmp_path / "b").rglob("part-*"))

@@ -2,10 +2,11 @@
 
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from recert.bundles.again import compute_again
 from recert.bundles.audit import audit_cache, audit_kept
 from recert.bundles.claims import check_claims
 from recert.bundles.findings import Findings, left_open, right, wrong
@@ -147,6 +148,13 @@ def _check(name: str, parts: _Parts, found: Findings) -> Check:
     of_model, model = check_model(parts.model, result.certificates, trust=parts.trust)
     of_cache, cache, manifest = _cache(parts, result.certificates)
     found += of_model + check_claims(result.certificates, manifest) + of_cache
+    if cache is not None and parts.votes is not None and not found.problems:
+        again = compute_again(result, cache, parts.votes)
+        if again.checked:  # then there is nothing left open that a result by itself leaves so
+            found = replace(
+                found, not_checked=tuple(line for line in found.not_checked if not line.startswith("claims:"))
+            )
+        found += again
     if parts.audit is None:
         found += left_open("votes: whether the model gives them, which --audit replays with the data")
     elif found.problems or model is None:
