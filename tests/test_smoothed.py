@@ -52,6 +52,16 @@ def test_it_answers_as_predict_and_certify_do_on_the_same_noise() -> None:
     assert (found.votes == certified.top_votes).all()
 
 
+def test_other_votes_choose_the_class_than_those_that_bound_it() -> None:
+    """So near to the boundary that the two often disagree."""
+    x = at(*np.linspace(-0.02, 0.02, 60))
+    found = recert.Smoothed(HalfSpace().eval(), NOISE, 100, 0.3, seed=4).answers(x, radius=True)
+    certified = recert.certify(HalfSpace().eval(), x, noise=NOISE, samples=100, alpha=0.3, seed=4).certificates
+    assert (found.votes < 50).sum() > 5
+    assert (found.votes == certified.top_votes).all()
+    assert (found.prediction == certified.prediction).all()
+
+
 def test_a_radius_is_not_above_the_truth_and_near_it() -> None:
     distance = 0.4
     smoothed = recert.Smoothed(HalfSpace().eval(), NOISE, 4000, 0.001, certificate="one-sided", seed=1)

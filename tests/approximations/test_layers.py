@@ -46,6 +46,11 @@ def test_nothing_beside_a_layer_that_is_left_out_is_rounded() -> None:
     last = next(node for node in graph.node if node.op_type in ("Gemm", "MatMul"))
     quantised = [n for n in graph.node if n.op_type == "QuantizeLinear"]
     assert [n.output[0] for n in quantised] == [made_by[last.input[0]].input[0]]
+    graph = onnx.load_from_string(made("int8[stem]").model.content).graph
+    stem = next(node for node in graph.node if node.op_type == "Conv")
+    made_by = {name: node for node in graph.node for name in node.output}
+    quantised = {n.input[0] for n in graph.node if n.op_type == "QuantizeLinear"}
+    assert quantised == {made_by[made_by[stem.input[0]].input[0]].input[0], stem.output[0]}
     whole = onnx.load_from_string(made("int8").model.content).graph
     assert sum(n.op_type == "QuantizeLinear" for n in whole.node) > 6
 

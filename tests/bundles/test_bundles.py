@@ -208,6 +208,38 @@ def test_what_a_method_claims_is_never_refused_and_a_flip_less_is(method: str, c
         assert any("larger than their counts allow" in line for line in worse.problems)
 
 
+def test_a_bound_that_spends_all_of_alpha_beside_one_on_the_runner_up_is_found() -> None:
+    x = load_data("digits", count=6).inputs
+    net = recert.load_model("digits").model
+    cache = recert.certify(net, x, noise=recert.Gaussian(0.5), samples=600)
+    pruned = recert.approximate(net, "prune:0.5").model
+    result = recert.recertify(pruned, x, cache, samples=100, method="series", keep=False)
+    own = (result.runner_up_upper < 0.999 * (1 - result.top_lower)) & result.certified & (result.method == "series")
+    assert own.any()
+    counts = (result.top_votes, 600, result.kept, np.maximum(1, result.kept + result.lost))
+    whole = np.where(own, recert.bounds.series_lower(*counts, result.settings.alpha), result.top_lower)
+    assert (whole[own] > result.top_lower[own]).all()
+    radius = recert.Gaussian(0.5).radius(whole, result.runner_up_upper)
+    forged = replace(result, top_lower=whole, radius=np.where(result.certified, radius, 0.0))
+    assert "larger than their counts allow" in check_claims(forged, cache.manifest).problems[0]
+
+
+def test_another_look_at_the_same_model_does_not_confuse(chosen: Chosen, tmp_path: Path) -> None:
+    """Two plans with all else equal: each result is computed again by its own."""
+    for plan in ("acr", "accuracy:0.3"):
+        saved, result = tmp_path / "m.safetensors", tmp_path / f"{plan[:3]}.parquet"
+        run = command(
+            "recertify", *SMALL, "--store", str(chosen.cache), "--samples", "90", "-a", "prune:0.35", "--save", str(saved),
+            "-o", str(result), "--votes", str(tmp_path / "votes"), "--plan", plan,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+    for plan in ("acr", "acc"):
+        found = recert.bundle(
+            tmp_path / f"{plan}.parquet", saved, tmp_path / plan, cache=chosen.cache, votes=tmp_path / "votes"
+        )
+        assert any("planned, counted and bounded again" in line for line in found.checked)
+
+
 def test_everything_is_computed_again_from_the_votes_of_both_models(
     chosen: Chosen, copied: Path, tmp_path: Path
 ) -> None:

@@ -37,49 +37,53 @@ COLUMNS = (
 def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
     """Whether the votes of the original and those that were kept of the changed model give this result, to the last row."""
     claimed = result.certificates
-    look = _look(claimed, cache)
-    if look is None:
+    looks = _looks(claimed, cache)
+    if not looks:
         return left_open("claims: what was asked for is not recorded in the cache, so that nothing is planned again")
     try:
         with CachingSource.from_store(votes) as source:
             if set(source.digests) != set(claimed.input):
                 return left_open("claims: votes were kept of other inputs, too, so that nothing is planned again")
-            anew = _computed(result, look, cache, source)
+            # The same model may have been looked at with other plans, too: one of them must give the result.
+            anew = [each for look in looks if (each := _computed(result, look, cache, source)) is not None]
     except MissingVotes:
         return left_open("claims: some of the votes that they rest on were not kept, so that nothing is planned again")
     except (RecertError, ValueError, KeyError, TypeError) as error:
         return wrong(f"claims: the stored votes do not give them: {error}")
-    if anew is None:
+    if not anew:
         return left_open("claims: planned looks and families are not planned again")
-    row = {digest: i for i, digest in enumerate(anew.input)}
-    same = anew.take([row[digest] for digest in claimed.input])
-    differing = np.zeros(len(claimed), dtype=bool)
-    for name in COLUMNS:
-        differing |= np.abs(getattr(same, name) - getattr(claimed, name)) > TOLERANCE
-    if differing.any():
-        return wrong(
-            f"claims: {int(differing.sum())} rows of the result are not what the stored votes of both models give"
-        )
+    differing = min(_differing(claimed, each) for each in anew)
+    if differing:
+        return wrong(f"claims: {differing} rows of the result are not what the stored votes of both models give")
     return right(
         f"claims: all of {len(claimed)} inputs were planned, counted and bounded again from the votes of both models"
     )
 
 
-def _look(claimed: Certificates, cache: Cache) -> Look | None:
-    """What was asked for, as the cache recorded it. That records are removed or forged shows only in what they give."""
+def _differing(claimed: Certificates, anew: Certificates) -> int:
+    """How many rows differ in what is claimed or counted."""
+    row = {digest: i for i, digest in enumerate(anew.input)}
+    same = anew.take([row[digest] for digest in claimed.input])
+    differ = [np.abs(getattr(same, name) - getattr(claimed, name)) > TOLERANCE for name in COLUMNS]
+    return int(np.any(differ, axis=0).sum())
+
+
+def _looks(claimed: Certificates, cache: Cache) -> list[Look]:
+    """What may have been asked for, as the cache recorded it. That records are removed or forged shows only in what they give."""
     settings = claimed.settings
     about = ModelIdentity(**{name: settings.model[name] for name in ("weights", "structure")})
-    for look in cache.looks.known():
+
+    def fits(look: Look) -> bool:
         asked = json.loads(look.asked)
         alike = (asked.get("alpha"), asked.get("certificate")) == (settings.alpha, settings.certificate)
-        if (
-            look.model == about
+        return (
+            alike
+            and look.model == about
             and look.samples == settings.samples
-            and alike
             and asked.get("method") in ("select", settings.method)
-        ):
-            return look
-    return None
+        )
+
+    return [look for look in cache.looks.known() if fits(look)]
 
 
 def _computed(result: Result, look: Look, cache: Cache, source: CachingSource) -> Certificates | None:
