@@ -102,7 +102,8 @@ def _allowed(method: str, result: Certificates, rows: Rows, own: Rows, manifest:
     counts = (result.top_votes[rows], result.lost[rows], about, result.gained[rows], result.replayed[rows] - about)
     of = EventCounts(*(np.asarray(each) for each in counts))
     whole, half = (np.atleast_1d(REPLAYS[method].lower_bound(of, int(n[0]), error)) for error in (alpha, alpha / 2))
-    allowed = np.where(own, half, whole)
+    # Either may be the larger one: the order of outcomes, by which a bound is computed, depends on alpha itself.
+    allowed = whole if sides == 1 else np.where(own, half, np.maximum(whole, half))
     if method == "joint" and sides == 2:
         # With rivals, the noises on which the original did not vote for the class are replayed for several questions, and how many for
         # this one is not in the result. For the class alone it is: then the bound is this one to the last digit.
