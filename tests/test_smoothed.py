@@ -82,6 +82,15 @@ def test_it_abstains_where_nothing_is_certain() -> None:
     assert found.radius[0] == 0 < found.radius[1]
 
 
+def test_it_predicts_where_the_binomial_test_of_scipy_does() -> None:
+    x, alpha = at(*np.linspace(-0.15, 0.15, 80)), 0.1
+    found = recert.Smoothed(HalfSpace().eval(), NOISE, 100, alpha, seed=6).answers(x)
+    p_values = np.array([stats.binomtest(int(votes), 100).pvalue for votes in found.votes])
+    assert ((p_values > alpha) & (p_values < 2 * alpha)).any()
+    assert ((found.prediction >= 0) == (p_values <= alpha)).all()
+    assert np.isnan(found.radius).all()
+
+
 def test_wrong_answers_are_as_rare_as_stated() -> None:
     """Many objects on one hard input, each with a secret seed of its own: seldom the wrong class, at most alpha often."""
     alpha, tries = 0.2, 400
