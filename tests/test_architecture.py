@@ -45,23 +45,24 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras", "registration"},
-    "certificates": {"bounds", "extras", "metrics", "models", "noise", "storage"},
-    "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "storage", "votes"},
+    "certificates": {"bounds", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
+    "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "parquet_pages", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},
     "keeping": {"cache", "caching", "errors", "sampling"},
     "engines": {"registration", "errors", "extras", "models", "noise", "sampling", "votes"},
     "planning": {"bounds", "noise", "votes"},
     "spot_check": {"cache", "errors", "models", "noise", "sampling"},
-    "certification": {"engines", "bounds", "cache", "certificates", "noise", "sampling", "spot_check"},
+    "sequential": {"bounds", "certificates", "errors", "noise", "sampling", "votes"},
+    "certification": {"engines", "bounds", "cache", "caching", "certificates", "models", "noise", "planning", "sampling", "sequential", "spot_check", "votes"},
     "proxy": {
         "engines", "approximations", "cache", "certificates", "certification", "keeping", "models", "noise", "recertification", "sampling",
     },
     "recertification": {
-        "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "votes",
+        "compiled", "registration", "engines", "bounds", "cache", "certificates", "certification", "errors", "keeping", "models", "noise", "planning", "sampling", "sequential", "votes",
     },
     "auditing": {"engines", "bounds", "cache", "certificates", "noise", "sampling"},
     "comparison": {"engines", "cache", "caching", "certificates", "certification", "keeping", "metrics", "recertification", "sampling"},
@@ -105,7 +106,11 @@ def test_no_certificate_uses_an_approximate_interval() -> None:
 
 def test_labels_are_unknown_before_metrics() -> None:
     """No function of the packages that make claims takes labels."""
-    for file in (f for f in FILES if package(f) in ("sampling", "cache", "bounds", "certification", "recertification")):
+    for file in (
+        f
+        for f in FILES
+        if package(f) in ("sampling", "cache", "bounds", "sequential", "certification", "recertification")
+    ):
         for node in ast.walk(parsed(file)):
             if isinstance(node, ast.arg):
                 assert node.arg not in ("labels", "y_true", "targets"), f"{file}:{node.lineno}"

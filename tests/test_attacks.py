@@ -92,6 +92,13 @@ def test_rows_that_depend_on_other_rows_are_refused(wrong: Any, batch_size: int)
         certify(Net(wrong), batch_size=batch_size)
 
 
+def test_a_network_that_looks_at_how_many_rows_there_are_is_refused() -> None:
+    """With 64 rows one class is certified, with 32 another."""
+    with pytest.raises(UnusableModel, match="depends on how many rows"):
+        certify(Net(lambda out, net: out if len(out) < 64 else -out), batch_size=64)
+    assert len(certify(Net(lambda out, net: out if len(out) < 65 else -out), batch_size=64).certificates) == 12
+
+
 @pytest.mark.parametrize("expert", [0, 1])
 @pytest.mark.parametrize("share", [0.7, 0.9])
 def test_experts_that_overflow_only_in_batches_of_one_input(expert: int, share: float) -> None:

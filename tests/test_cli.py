@@ -103,6 +103,25 @@ def test_formats_go_to_stdout_and_remarks_to_stderr(store: Path) -> None:
     assert "ACR" in recert(*call).stdout
 
 
+def test_certify_with_a_plan(tmp_path: Path) -> None:
+    folder, out = str(tmp_path / "s"), tmp_path / "rows.csv"
+    call = ["certify", *SMALL, "--samples", "400", "--store", folder]
+    run = recert(*call, "--plan", "acr", "--out", str(out))
+    assert run.returncode == 0, run.stderr
+    assert "plan acr, 400 in the mean" in run.stderr
+    assert "recert recertify" not in run.stderr
+    with out.open() as file:
+        votes = [int(row["samples"]) for row in csv.DictReader(file)]
+    assert len(set(votes)) > 1
+    assert sum(votes) <= 6 * 400
+    shown = json.loads(recert("cache", "show", folder, "-f", "json").stdout)
+    assert shown[0]["votes shared out by plan"] == "acr"
+    refused = recert("recertify", *SMALL, "--store", folder, "--samples", "50", "-a", "prune:0.1")
+    assert refused.returncode == 1
+    assert "--plan uniform" in refused.stderr
+    assert recert(*call, "--plan", "acr", "--proxy", "fp16").returncode == 1
+
+
 def test_recertify_writes_a_row_per_input(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "log.tsv"
     run = recert(

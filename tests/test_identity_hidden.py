@@ -171,7 +171,7 @@ class Word(str):
     pass
 
 
-class Queue(collections.deque[float]):
+class Octets(bytearray):
     pass
 
 
@@ -244,7 +244,7 @@ class HoldsCycle(Holds):
 
 @refused
 def a_subclass_of_a_class_in_c(v: float) -> nn.Module:
-    return HoldsFirst(Queue([v]))
+    return HoldsFirst(Octets([1 if v > 0 else 2]))
 
 
 @refused

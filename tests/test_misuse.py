@@ -96,6 +96,11 @@ class TestNumbersAndPlaces:
         with pytest.raises(ValueError, match="alpha"):
             recert.certify(network(), X, noise=Gaussian(0.5), samples=50, alpha=alpha)
 
+    @pytest.mark.parametrize("store", [5, True, ["store"]])
+    def test_what_is_no_store(self, store: Any) -> None:
+        with pytest.raises(ValueError, match="expected a folder or a URL for a store"):
+            recert.certify(network(), X, noise=Gaussian(0.5), samples=50, store=store)
+
     @pytest.mark.parametrize("store", ["", " "])
     def test_no_store_is_made_in_the_current_folder_by_accident(
         self, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

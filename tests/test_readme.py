@@ -6,6 +6,9 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -24,6 +27,21 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
         os.chdir(before)
     assert "with probability at least 0.998" in out.getvalue()
     assert (tmp_path / "runs" / "digits" / "_manifest.json").exists()
+
+
+def test_the_example_at_a_radius_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "at-radius.md").read_text()
+    example = re.search(r"<!-- a test runs this -->\n```python\n(.*?)```", page, re.S)
+    assert example is not None
+    monkeypatch.chdir(tmp_path)
+    out, names = io.StringIO(), dict[str, Any]()
+    with contextlib.redirect_stdout(out):
+        exec(compile(example[1], "at-radius.md", "exec"), names)
+    result, cache = names["result"], names["cache"]
+    # What the page promises: a few dozen passes for most, and no fewer certified than by the cache's own bounds but for a few.
+    assert result.settings.at == (0.5,)
+    assert sorted(result.forward_passes)[10] < 200
+    assert result.certified.sum() >= (cache.certificates.radius >= 0.5).sum() - 3
 
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:

@@ -102,6 +102,11 @@ class CachingSource:
         return self._source.numerics
 
     @property
+    def passes_at_once(self) -> int:
+        """How many passes take as long as one."""
+        return int(getattr(self._source, "passes_at_once", 1))
+
+    @property
     def seconds_per_pass(self) -> float:
         """The mean over all votes, those in the store included, of what drawing them took."""
         return self._seconds / self._votes if self._votes else 0.0
@@ -212,7 +217,7 @@ class CachingSource:
             # The store's own promises stay: scattered votes neither add to them nor take from them.
             wanted = replace(
                 wanted, samples=before.samples, selection_samples=before.selection_samples, alpha=before.alpha,
-                certificate=before.certificate, family=before.family, claims=before.claims,
+                certificate=before.certificate, family=before.family, claims=before.claims, plan=before.plan,
             )  # fmt: skip
         return Cache.continue_or_create(wanted, store, wanted.inputs, allow_numerics=self._allow_numerics)
 

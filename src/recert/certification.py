@@ -1,23 +1,29 @@
 """The verbs `certify` and `predict` (Cohen et al., 2019): draw votes, keep them, bound them."""
 
 import os
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from typing import Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recert import bounds
+from recert import bounds, sequential
 from recert.cache import Cache, Manifest
+from recert.caching import CachingSource
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
 from recert.engines import Execution, chosen_execution, open_votes
+from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, checked_seed
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect
+from recert.planning import Selection, parse_plan, votes_to_bound
+from recert.sampling import ProgressCallback, VoteSource, Work, check_unchanged, collect, most_samples
 from recert.sampling.network import Model
 from recert.spot_check import check_stored_votes
+from recert.votes import SelectionCounts
 
 Inputs = NDArray[np.float32] | torch.Tensor | None
 
@@ -25,6 +31,7 @@ CERTIFICATES = {"one-sided": 1, "two-sided": 2}
 """Kinds of certificate, and into how many bounds each splits alpha."""
 
 
+@overload
 def certify(
     model: Model | VoteSource,
     inputs: Inputs,
@@ -35,6 +42,7 @@ def certify(
     alpha: float = 0.001,
     seed: int = 0,
     certificate: str = "two-sided",
+    plan: str | None = None,
     family: str | int | None = None,
     store: str | os.PathLike[str] | None = None,
     classes: int | None = None,
@@ -43,13 +51,48 @@ def certify(
     device: str | torch.device | None = None,
     batch_size: int | None = None,
     progress: ProgressCallback | None = None,
-) -> Cache:
+) -> Cache: ...
+
+
+@overload
+def certify(
+    model: Model | VoteSource, inputs: Inputs, *, noise: Noise, at: float | Sequence[float], **settings: Any
+) -> Certificates: ...
+
+
+def certify(  # type: ignore[misc]  # with `at`, the other settings are those listed here
+    model: Model | VoteSource,
+    inputs: Inputs,
+    *,
+    noise: Noise,
+    samples: int = 100_000,
+    selection_samples: int | None = None,
+    alpha: float = 0.001,
+    seed: int = 0,
+    certificate: str = "two-sided",
+    plan: str | None = None,
+    at: float | Sequence[float] | None = None,
+    enough: sequential.Enough | None = None,
+    family: str | int | None = None,
+    store: str | os.PathLike[str] | None = None,
+    classes: int | None = None,
+    identity: str | None = None,
+    execution: Execution | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Cache | Certificates:
     """Certify a model on inputs and keep every vote; the certificates are at `cache.certificates` (Algorithm 1).
 
     For each input on its own, with probability at least 1 - alpha, the prediction of the smoothed model is constant
     within the radius. `selection_samples` votes choose the class (100 unless given; up to
     500 if a store is kept, since re-certification plans its budget with them), `samples` other votes bound its probability and, with
     `certificate="two-sided"`, that of the runner-up (Theorem 1 in full); "one-sided" is Algorithm 1 to the letter.
+
+    `plan` shares `samples`, then the mean, out over the inputs by their selection votes: "acr" where the sum of radii grows most,
+    "accuracy:R" for the number certified at radius R. Estimation votes are never looked at for it, so that every claim holds as
+    before. "uniform" gives every input as many, as is usual; a store keeps the plan that it has unless another is named, which is
+    recorded as a second look. Re-certification needs equally many votes of every input.
 
     With `family="bonferroni"` alpha is for all inputs together, with a number for so many claims: each gets its share of it. Give
     the number from the start if inputs are to be added to a store later; the guarantee says what holds for all that it has.
@@ -58,6 +101,12 @@ def certify(
     larger `samples` extends a store, which is recorded as a second look. A callable model (batch to logits or labels)
     needs `identity`, a name for it, to be stored, and `classes` if it returns labels.
 
+    With `at`, a radius or several, the question is whether the radius is at least so large, and the result is `Certificates`: each
+    input is drawn until the largest of them is shown, or the next seems out of reach, or it has had `samples` votes. Many
+    are decided by some dozens. The error is alpha whenever one stops, so that a later call with more samples goes on where this one stopped.
+    `enough`, a function of the certificates so far, may end it. With `store` the votes are kept: a later call without `at`
+    draws what it lacks, and makes claims of its own, whose error is added.
+
     `execution` says how and where the model is run; `device`, `batch_size` and `progress` may be given without it.
     """
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
@@ -65,32 +114,108 @@ def certify(
     bounds.check_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before = None if store is None else Cache.manifest_at(store)
+    if at is not None:
+        if plan is not None:
+            raise ValueError(
+                f"expected no plan with at=..., where inputs are drawn until they are decided, got {plan!r}; leave it out"
+            )
+        asked = Settings(
+            method="sequential", certificate=certificate, alpha=alpha, error=alpha, noise=noise.spec, seed=seed, samples=samples,
+            selection_samples=SELECTION_TO_DECIDE if selection_samples is None else selection_samples, model={}, numerics=Numerics({}),
+            at=tuple(sequential.checked_radii(at).tolist()), family=members,
+        )  # fmt: skip
+        _check_question(asked, noise)
+        with open_votes(
+            model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
+            execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
+        ) as opened:  # fmt: skip
+            _check_name(opened, store)
+            kept = None if store is None else CachingSource(opened, store=store, allow_numerics=chosen.allow_numerics)
+            with kept or nullcontext(opened) as source:
+                return _decided(source, replace(asked, model=asdict(source.identity)), noise, enough, chosen.progress)
+    if enough is not None:
+        raise ValueError("expected at=... with enough=..., got none; without a radius to decide all votes are drawn")
+    plan = chosen_plan(plan, before)
     if selection_samples is None:
-        selection_samples = usual_selection_samples(samples, store, before)
+        selection_samples = usual_selection_samples(samples, store, before, planned=bool(plan))
     check_settings(samples, selection_samples, alpha, certificate)
     with open_votes(
         model, inputs, noise=noise, seed=seed, classes=classes, identity=identity,
         execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         passes=samples + selection_samples,
     ) as source:  # fmt: skip
-        if store is not None and (why := source.identity.nameless) is not None:
-            raise ValueError(
-                f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
-                "another name whenever it changes"
-            )
+        _check_name(source, store)
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
             numerics=source.numerics, inputs=tuple(dict.fromkeys(source.digests)), looks=(samples,),
-            claims=0 if family is None else members,
+            claims=0 if family is None else members, plan=plan,
         )  # fmt: skip
         with Cache.locked(store):
             cache = Cache.continue_or_create(wanted, store, source.digests, allow_numerics=chosen.allow_numerics)
             if before is not None:
                 check_stored_votes(cache, source)
             _draw_missing(cache, source, chosen.progress)
+            if cache.to_be_planned():  # with a plan only selection votes were drawn so far
+                cache.share_out(_shared_out(cache, most_samples(source, Stream.ESTIMATION)))
+                _draw_missing(cache, source, chosen.progress)
     cache.note_look()
     return cache
+
+
+SELECTION_TO_DECIDE = 50
+"""Votes that choose the class where inputs are decided one by one: many inputs need few others."""
+
+
+def _check_question(asked: Settings, noise: Noise) -> None:
+    """Refuse a question that so many votes could never answer with yes, before one is spent."""
+    check_settings(asked.samples, asked.selection_samples, asked.alpha, asked.certificate, smallest=1)
+    for radius in reversed(asked.at):  # an error if the noise cannot show the largest
+        threshold = sequential.class_alone(noise, radius)
+    smallest = sequential.smallest_samples(threshold, asked.alpha, asked.selection_samples)
+    if asked.samples < smallest:
+        raise ValueError(
+            f"expected at least {smallest} samples to show a radius of {asked.at[0]:g} at alpha = {asked.alpha:g}, got {asked.samples}; "
+            "with fewer every input is undecided even if all votes agree"
+        )
+
+
+def _check_name(source: VoteSource, store: object) -> None:
+    if store is not None and (why := source.identity.nameless) is not None:
+        raise ValueError(
+            f"expected identity=... to store votes of this model, got none: {why}; name it, e.g. 'my-api-2024-05', and give it "
+            "another name whenever it changes"
+        )
+
+
+def _decided(
+    source: VoteSource,
+    asked: Settings,
+    noise: Noise,
+    enough: sequential.Enough | None,
+    progress: ProgressCallback | None,
+) -> Certificates:
+    """Each input drawn until it is decided."""
+    distinct = list(dict.fromkeys(source.digests))
+    positions = np.array([source.digests.index(digest) for digest in distinct], dtype=np.int64)
+    works = [Work(int(i), Stream.SELECTION, range(asked.selection_samples)) for i in positions]
+    chosen = collect(source, works, "choosing", progress)
+    most = min(asked.samples, most_samples(source, Stream.ESTIMATION))
+    question = sequential.Question(np.array(asked.at), asked.alpha, most)
+    tally = sequential.FreshVotes(
+        SelectionCounts(np.stack([votes.counts for votes in chosen])), noise, question.radii, most=most, alpha=asked.alpha,
+        runner_up=asked.certificate == "two-sided",
+    )  # fmt: skip
+    result = sequential.result_of(tally, question, source, positions, asked, noise, enough, progress)
+    check_unchanged(source)
+    result = replace(
+        result,
+        forward_passes=result.forward_passes + asked.selection_samples,
+        seconds=result.seconds + np.array([votes.seconds for votes in chosen]),
+        nobody=result.nobody + np.array([votes.nobody for votes in chosen]),
+    )
+    row = {digest: i for i, digest in enumerate(distinct)}
+    return result.take([row[digest] for digest in source.digests])
 
 
 def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback | None) -> None:
@@ -106,9 +231,31 @@ def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback |
             cache.record_numerics(source.numerics)
 
 
-def usual_selection_samples(samples: int, store: object, before: Manifest | None) -> int:
-    """100 as everyone takes; what a store has already; else up to 500, since re-certification plans with them."""
-    if store is None:
+def chosen_plan(plan: str | None, before: Manifest | None) -> str:
+    """What votes are shared out for, as a manifest has it: what is asked for, else that of the store. Empty for equally many votes."""
+    if plan is None:
+        return "" if before is None else before.plan
+    objective = parse_plan(plan)
+    return "" if objective is None else objective.text
+
+
+def _shared_out(cache: Cache, most: int) -> dict[str, int]:
+    """How many estimation votes each input gets that has no number yet: their own budget is shared out by their selection votes."""
+    # In the order of their digests: which of equal inputs has more does not depend on the order that they come in.
+    digests, m = sorted(cache.to_be_planned()), cache.manifest
+    objective = parse_plan(m.plan)
+    assert objective is not None
+    counts = SelectionCounts(cache.selection_counts(digests))
+    numbers = votes_to_bound(
+        Selection(counts), objective, mean=m.samples, alpha=m.alpha, sides=CERTIFICATES[m.certificate], noise=m.noise,
+        most=min(most, LARGEST_SAMPLE),
+    )  # fmt: skip
+    return dict(zip(digests, numbers.tolist(), strict=True))
+
+
+def usual_selection_samples(samples: int, store: object, before: Manifest | None, *, planned: bool = False) -> int:
+    """100 as everyone takes; what a store has already; else up to 500, since plans, and those of re-certification, go by them."""
+    if store is None and not planned:
         return 100
     has_some = before is not None and before.selection_samples > 0  # a store of scattered votes promises none
     return before.selection_samples if before is not None and has_some else int(np.clip(samples // 20, 100, 500))

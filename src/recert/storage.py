@@ -22,6 +22,8 @@ class Directory:
     """Names to bytes. On a local disk a write is flushed and renamed; on an object store one put is the commit."""
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
+        if not isinstance(url, str | os.PathLike):
+            raise ValueError(f"expected a folder or a URL for a store, got {type(url).__name__}")
         self.url = os.fspath(url)
         if not self.url.strip():  # fsspec would take the current folder
             raise ValueError(

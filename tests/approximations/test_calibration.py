@@ -58,7 +58,7 @@ def test_int8_needs_calibration(spec: str) -> None:
         ({"inputs": np.zeros((2, 3), dtype=np.uint8)}, "expected float32 inputs, got uint8"),
         ({"noise": 0.5}, "expected a noise such as"),
         ({"noisy_copies": 0}, "at least 1 noisy copy"),
-        ({"seed": -1}, "expected a seed"),
+        ({"seed": -1}, "expected a whole number as seed"),
     ],
 )
 def test_bad_calibrations(change: dict[str, Any], message: str) -> None:

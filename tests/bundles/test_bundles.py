@@ -269,6 +269,17 @@ def test_everything_is_computed_again_from_the_votes_of_both_models(
     )
 
 
+def test_decisions_at_a_radius_are_left_open_and_not_refused(chosen: Chosen, tmp_path: Path) -> None:
+    saved, result = tmp_path / "m.safetensors", tmp_path / "r.parquet"
+    run = command(
+        "recertify", *SMALL, "--store", str(chosen.cache), "--samples", "100", "-a", "prune:0.3", "--save", str(saved),
+        "-o", str(result), "--votes", str(tmp_path / "votes"), "--at", "0.1",
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    found = recert.bundle(result, saved, tmp_path / "b", cache=chosen.cache, votes=tmp_path / "votes")
+    assert any("decided one by one" in line for line in found.not_checked)
+
+
 def test_only_what_the_cache_is_about(chosen: Chosen, tmp_path: Path) -> None:
     found = recert.bundle(chosen.result, chosen.model, tmp_path / "b", cache=chosen.cache, whole_cache=False)
     assert not list((tmp_path / "b").rglob("part-*"))

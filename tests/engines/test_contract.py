@@ -176,3 +176,17 @@ def test_bad_arguments_are_refused_in_words() -> None:
         "ray", training, digits_inputs(), **OPTIONS, workers=1
     ):  # fmt: skip
         pass
+
+
+@functools.cache
+def decided_here() -> recert.Certificates:
+    return recert.certify(digits_network(), digits_inputs(), at=[0.1, 0.3], samples=300, device="cpu", **OPTIONS)
+
+
+def test_decisions_at_a_radius_are_the_same(source: VoteSource) -> None:
+    """Rounds depend on votes alone: whoever draws them, each input has the same number and the same outcome."""
+    result = recert.certify(source, None, noise=NOISE, seed=SEED, at=[0.1, 0.3], samples=300)
+    assert result.outcome.tolist() == decided_here().outcome.tolist()
+    assert result.radius.tolist() == decided_here().radius.tolist()
+    assert result.samples.tolist() == decided_here().samples.tolist()
+    assert len(set(result.samples.tolist())) > 1

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import recert
+from recert import parquet_pages
 from recert.approximations.registry import parse
-from recert.cache import Cache, merge, pages, parts, strict_json
+from recert.cache import Cache, merge, parts, strict_json
 from recert.cache.manifest import Manifest
 from recert.cache.votes import VoteTable
 from recert.cache.writer import PartWriter
@@ -168,7 +169,7 @@ def test_page_headers_of_any_bytes(data: bytes, offset: int, values: int, size: 
         )
 
     try:
-        held, unpacked = pages.unpacked(data, Column)
+        held, unpacked = parquet_pages.unpacked(data, Column)
         assert held >= 0
         assert unpacked >= 0
     except ValueError:

@@ -22,7 +22,7 @@ from recert.models.onnx_export import to_onnxruntime
 from recert.models.onnx_model import OnnxModel
 from recert.models.registry import available_models, build_model
 from recert.models.saved import architecture as built
-from recert.models.saved import fill_exactly, graph_model, named_tensors
+from recert.models.saved import fill_exactly, graph_model, named_tensors, orders
 from recert.sampling.inputs import checked_inputs
 from recert.storage import write_whole
 from recert.version import __version__
@@ -122,7 +122,10 @@ def _weights(model: nn.Module, architecture: str | None) -> tuple[bytes, ModelId
             f"expected dense tensors, got some that safetensors does not hold ({error}); save the model as .onnx"
         ) from None
     # Named by whoever saves, and not by a file: their own code may run.
-    again, card = built(spec, trust=True, source="the model"), ModelCard(WEIGHTS, "", "", "", **about)
+    again, own = built(spec, trust=True, source="the model"), orders(model)
+    usual = orders(again)
+    about["order"] = {path: names for path, names in own.items() if usual.get(path, names) != names}
+    card = ModelCard(WEIGHTS, "", "", "", **about)
     fill_exactly(again, safetensors.torch.load(content), card, "the model")
     _check_same(identity, identify(again.eval()), spec, "name the architecture that makes it, or save it as .onnx")
     return content, identity, about

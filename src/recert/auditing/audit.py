@@ -51,6 +51,7 @@ def audit(
     cache (then a single wrong vote is proof), else 0.001. What no audit can show is in `recert.auditing.result.LIMITS`.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    cache.require_equal_votes("to audit")  # the bounds on wrong votes are about inputs that have as many votes each
     manifest = cache.manifest
     _check(alpha, tolerate, detect, samples)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)

@@ -8,7 +8,7 @@ from typing import Any
 
 from recert.bundles.again import compute_again
 from recert.bundles.audit import audit_cache, audit_kept
-from recert.bundles.claims import check_claims
+from recert.bundles.claims import check_claims, in_one_draw
 from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.bundles.layout import CACHE, SIGNATURE, VOTES
 from recert.bundles.matching import check_cache, check_model
@@ -148,7 +148,8 @@ def _check(name: str, parts: _Parts, found: Findings) -> Check:
     of_model, model = check_model(parts.model, result.certificates, trust=parts.trust)
     of_cache, cache, manifest = _cache(parts, result.certificates)
     found += of_model + check_claims(result.certificates, manifest) + of_cache
-    if cache is not None and parts.votes is not None and not found.problems:
+    fixed = in_one_draw(result.certificates.settings)
+    if cache is not None and parts.votes is not None and fixed and not found.problems:
         again = compute_again(result, cache, parts.votes)
         if again.checked:  # then there is nothing left open that a result by itself leaves so
             found = replace(

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from recert import bounds
 from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.cache import Manifest
-from recert.certificates import Certificates
+from recert.certificates import Certificates, Settings
 from recert.certification import CERTIFICATES
 from recert.noise import noise_with_spec
 from recert.recertification.irs import Irs
@@ -27,7 +27,16 @@ OF_FRESH_VOTES = ("certify", "scratch", "scratch-cached")
 
 def check_claims(result: Certificates, manifest: Manifest | None) -> Findings:
     """Everything of a result that follows from other columns of it. The manifest of the cache knows a few numbers more."""
+    if not in_one_draw(result.settings):
+        return _settings(result) + left_open(
+            "claims: how many votes an input got was decided one by one, which is not computed again from counts"
+        )
     return _settings(result) + _radii(result) + _bounds(result, manifest)
+
+
+def in_one_draw(settings: Settings) -> bool:
+    """Whether the number of votes of an input was fixed before they were drawn, as bounds of counts alone take it."""
+    return not (settings.at or settings.plan)
 
 
 def _settings(result: Certificates) -> Findings:

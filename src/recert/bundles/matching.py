@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recert.bundles.claims import in_one_draw
 from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.cache import Cache, Manifest
 from recert.certificates import Certificates
@@ -87,6 +88,10 @@ def check_cache(cache: Cache | None, manifest: Manifest, result: Certificates) -
         return Findings(problems=tuple(problems))
     if cache is None:
         return right("cache: its manifest fits the result") + left_open("cache: votes, which are not in the bundle")
+    if not in_one_draw(settings):
+        return right("cache: it is the one that the result came from") + left_open(
+            "cache: its votes, which were not counted again"
+        )
     return _counts(cache.about(list(result.input)), result)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, r
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
-from recert.certificates import Certificates, Settings, certified, claim_one_sided, claim_two_sided
+from recert.certificates import Certificates, Outcome, Settings, certified, claim_one_sided, claim_two_sided
 from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
@@ -46,7 +46,8 @@ class Cache:
     def __repr__(self) -> str:
         m = self.manifest
         where = "in memory" if self._directory is None else f"at {self._directory}"
-        votes = f"{m.samples} votes each" if self.promises_votes else "scattered votes"
+        each = f"about {m.samples} votes each, by plan {m.plan}" if m.plan else f"{m.samples} votes each"
+        votes = each if self.promises_votes else "scattered votes"
         return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise.spec}, seed {m.seed}>"
 
     @classmethod
@@ -138,8 +139,26 @@ class Cache:
             (digest, stream, gap)
             for digest in dict.fromkeys(self.digests)
             for stream in STREAMS
-            for gap in self._table.missing(digest, stream, self.manifest.wanted(stream))
+            for gap in self._table.missing(digest, stream, self.manifest.wanted_of(digest, stream))
         ]
+
+    def to_be_planned(self) -> list[str]:
+        """Inputs of this view whose estimation votes are still to be shared out, each once."""
+        return [digest for digest in dict.fromkeys(self.digests) if not self.manifest.is_planned(digest)]
+
+    def share_out(self, numbers: Mapping[str, int]) -> None:
+        """Fix how many estimation votes some inputs get. The next `writing` records it before it lets a vote be written."""
+        self.manifest = self.manifest.with_planned(numbers)
+
+    def require_equal_votes(self, purpose: str) -> None:
+        """IncompleteCache unless every input has as many estimation votes, with what to do about it."""
+        m = self.manifest
+        if m.plan:
+            raise IncompleteCache(
+                f"expected a cache with equally many votes of every input {purpose}, got one whose votes were shared out (plan {m.plan}, "
+                f"{m.samples} in the mean); run certify again with this store and plan='uniform' (--plan uniform), which draws what is "
+                "missing, or use another store"
+            )
 
     @property
     def promises_votes(self) -> bool:
@@ -196,7 +215,7 @@ class Cache:
         """Note in this process with how many votes they were looked at; a store notes it in its manifest as well."""
         m = self.manifest
         if has_a_name(m.model):
-            note_size(m.context, Size(m.samples, m.selection_samples, Inputs.of(m.inputs)))
+            note_size(m.context, Size(m.samples, m.selection_samples, Inputs.of(m.inputs), m.plan))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -230,13 +249,16 @@ class Cache:
         """Certificates from the votes, at any alpha: the votes do not depend on it."""
         alpha = self.manifest.alpha if alpha is None else alpha
         certificate = certificate or self.manifest.certificate
-        n, noise = self.manifest.samples, self.manifest.noise
+        noise = self.manifest.noise
         selection, estimation = (self.counts(stream) for stream in STREAMS)
+        n = np.array([self.manifest.wanted_of(digest, Stream.ESTIMATION) for digest in self.digests], dtype=np.int64)
         top, top_votes, rival_votes = _by_class(selection, estimation)
+        # Without a vote all but one might have been for a rival: bounds on a single vote, none of it for the class, certify nothing.
         if certificate == "two-sided":
-            claims = claim_two_sided(top, top_votes, rival_votes, n, alpha, noise)
+            claims = claim_two_sided(top, top_votes, np.maximum(rival_votes, n == 0), np.maximum(n, 1), alpha, noise)
         else:
-            claims = claim_one_sided(top, top_votes, n, alpha, noise)
+            claims = claim_one_sided(top, top_votes, np.maximum(n, 1), alpha, noise)
+        claims.outcome[n == 0] = Outcome.LEFT_OUT_BY_PLAN.value
         passes = n + self.manifest.selection_samples
         result = Certificates.build(
             self.digests,
@@ -254,6 +276,7 @@ class Cache:
 
     def certified(self, *, alpha: float, certificate: str) -> NDArray[np.bool_]:
         """Which inputs `certify` certifies, and nothing else about them."""
+        self.require_equal_votes("to tell which are certified")
         selection, estimation = (self.counts(stream) for stream in STREAMS)
         _, top_votes, rival_votes = _by_class(selection, estimation)
         return certified(top_votes, rival_votes, self.manifest.samples, alpha, certificate=certificate)
@@ -270,7 +293,7 @@ class Cache:
         return Settings(
             method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
             noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
-            model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims,
+            model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims, plan=m.plan,
         )  # fmt: skip
 
     @property
@@ -286,19 +309,26 @@ class Cache:
     def counts(self, stream: Stream) -> NDArray[np.int64]:
         """Votes per class: inputs x classes."""
         self._require_promise()
-        n, classes = self.manifest.wanted(stream), self.manifest.classes
-        counts = [self._table.counts(digest, stream, n, classes) for digest in self.digests]
+        m, classes = self.manifest, self.manifest.classes
+        counts = [self._table.counts(digest, stream, m.wanted_of(digest, stream), classes) for digest in self.digests]
+        return np.array(counts, dtype=np.int64).reshape(-1, classes)
+
+    def selection_counts(self, digests: Sequence[str]) -> NDArray[np.int64]:
+        """Selection votes per class of some inputs, inputs x classes, whether or not they have their other votes."""
+        n, classes = self.manifest.selection_samples, self.manifest.classes
+        counts = [self._table.counts(digest, Stream.SELECTION, n, classes) for digest in digests]
         return np.array(counts, dtype=np.int64).reshape(-1, classes)
 
     def votes(self, digest: str, stream: Stream = Stream.ESTIMATION) -> Votes:
         """All votes of one input, in sample order."""
         self._require_promise()
-        return self._table.votes(digest, stream, self.manifest.wanted(stream))
+        return self._table.votes(digest, stream, self.manifest.wanted_of(digest, stream))
 
     def each_votes(self, digests: Sequence[str]) -> Iterator[tuple[int, Votes]]:
         """All estimation votes of many inputs, with their places among these, in the order in which they are stored: every part is
         read once. To be read only, and not to be kept: they may be a part's own memory."""
         self._require_promise()
+        self.require_equal_votes("to read them together")
         n, order = self.manifest.samples, list(range(len(digests)))
         if self._directory is not None:
             order.sort(key=lambda i: self._table.parts_with(digests[i], Stream.ESTIMATION))
@@ -364,6 +394,11 @@ class Cache:
             raise IncompleteCache(
                 f"expected a cache with all votes of its inputs, got {self!r}; run certify with this store to draw the others, or "
                 "read its votes with CachingSource.from_store"
+            )
+        if waiting := self.to_be_planned():
+            raise IncompleteCache(
+                f"{len(waiting)} inputs lack selection votes, by which the other votes are shared out (plan {self.manifest.plan}); run the "
+                "same certify again: it continues where it stopped"
             )
 
     def _write_part(self, rows: list[parts.Row]) -> None:

@@ -71,4 +71,5 @@ def named_first(manifest: Manifest, names: list[str]) -> list[str]:
 
 
 def _lacks_votes(table: VoteTable, manifest: Manifest, digest: str) -> bool:
-    return any(table.missing(digest, stream, manifest.wanted(stream)) for stream in STREAMS)
+    lacking = any(table.missing(digest, stream, manifest.wanted_of(digest, stream)) for stream in STREAMS)
+    return lacking or not manifest.is_planned(digest)

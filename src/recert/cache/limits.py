@@ -74,12 +74,20 @@ def check(m: "Manifest") -> None:
         raise ValueError(
             f"expected inputs x classes of at most {COUNTS:,}, got {len(m.inputs):,} x {m.classes:,}; use several stores"
         )
+    _check_planned(m)
     _named("parts", m.parts, _PART, INPUTS)
     _list("looks", m.looks, 10_000)
     for look in m.looks:
         _whole("looks", look, 1, LARGEST_SAMPLE)
     if list(m.looks) != sorted(m.looks) or (m.looks and m.looks[-1] != m.samples):
         raise ValueError(f"expected looks that grow up to samples = {m.samples}, got {list(m.looks)[:10]}")
+
+
+def _check_planned(m: "Manifest") -> None:
+    _texts("plan", {"plan": m.plan}, printable=True)
+    _list("planned", m.planned, len(m.inputs) if m.plan else 0)
+    for votes in m.planned:
+        _whole("planned", votes, -1, LARGEST_SAMPLE)
 
 
 def check_numerics(texts: Any) -> None:

@@ -197,6 +197,8 @@ class Size:
     samples: int
     selection_samples: int
     inputs: Inputs
+    plan: str = ""
+    """By which the votes that bound were shared out; empty if every input had as many."""
 
 
 def note_size(context: str, size: Size) -> None:
@@ -207,8 +209,8 @@ def note_size(context: str, size: Size) -> None:
 def sizes_seen(context: str, inputs: Inputs) -> tuple[int, ...]:
     """The numbers of votes with which any of these inputs were certified in this process."""
     known = _sizes_of_this_process.get(context, {})
-    seen = {(size.samples, size.selection_samples) for size in known if size.inputs.overlaps(inputs)}
-    return tuple(sorted(samples for samples, _ in seen))
+    seen = {(size.samples, size.selection_samples, size.plan) for size in known if size.inputs.overlaps(inputs)}
+    return tuple(sorted(samples for samples, _, _ in seen))
 
 
 def _remember(record: dict[str, dict[Any, Any]], context: str, entries: dict[Any, Any]) -> None:

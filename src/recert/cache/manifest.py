@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from sys import intern
 from typing import Any, Self
 
@@ -15,6 +17,8 @@ from recert.noise import Noise, Stream, noise_with_spec
 SCHEMA = 1
 MANIFEST = "_manifest.json"  # a leading underscore: readers of Parquet folders pass over it
 SIGNATURE = "_manifest.sig"
+NOT_YET = -1
+"""In place of a number of votes: an input whose selection votes are still to be drawn."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Manifest:
     """The context of a cache (model, noise, seed, classes, shape), its counts, numerics and parts.
 
     Every input has, or is still to get, `selection_samples` and `samples` votes. Both are 0 in a store of scattered votes,
-    which promises none: it certifies nothing.
+    which promises none: it certifies nothing. With a plan `samples` is the mean, and every input has a number of its own.
     """
 
     model: ModelIdentity
@@ -43,6 +47,11 @@ class Manifest:
     """What a person called the model and the data: shown, never trusted, no context."""
     claims: int = 0
     """Claims that the family counts, if there is one: at least every input that the store holds."""
+    plan: str = ""
+    """What estimation votes were shared out for, by the selection votes; empty if every input is given as many."""
+    planned: tuple[int, ...] = ()
+    """With a plan: the estimation votes of each of `inputs`, in this order, `NOT_YET` where that is still to be planned. Later
+    inputs may be left out. Recorded before the first of these votes is drawn, and never changed but by another look."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -64,8 +73,32 @@ class Manifest:
         """How many votes of a stream every input must have."""
         return {Stream.SELECTION: self.selection_samples, Stream.ESTIMATION: self.samples}.get(stream, 0)
 
+    def wanted_of(self, digest: str, stream: Stream) -> int:
+        """How many votes of a stream an input must have; no estimation votes while they are still to be planned."""
+        if stream is not Stream.ESTIMATION or not self.plan:
+            return self.wanted(stream)
+        return self._planned_of.get(digest, 0)
+
+    def is_planned(self, digest: str) -> bool:
+        """Whether it is known how many estimation votes an input gets."""
+        return not self.plan or digest in self._planned_of
+
+    @cached_property
+    def _planned_of(self) -> dict[str, int]:
+        # Fewer numbers than inputs: the last inputs are still to be planned.
+        return {digest: n for digest, n in zip(self.inputs, self.planned, strict=False) if n != NOT_YET}
+
+    def with_planned(self, numbers: Mapping[str, int]) -> Self:
+        """The same with the estimation votes of some inputs; those of others stay as they are."""
+        known = {**self._planned_of, **numbers}
+        return replace(self, planned=tuple(int(known.get(digest, NOT_YET)) for digest in self.inputs))
+
     def to_json(self) -> bytes:
         values = {**asdict(self), "noise": self.noise.spec, "numerics": self.numerics.to_text()}
+        if (
+            not self.plan
+        ):  # as it was before there were plans: stores without one stay readable, and their signatures valid
+            del values["plan"], values["planned"]
         return (json.dumps(values, indent=1, default=int) + "\n").encode()
 
     @classmethod
@@ -79,6 +112,7 @@ class Manifest:
                 )
             # Fields that were added later have defaults here, so that older stores open. Others must be exactly ours: a field that is
             # not understood may change what the votes mean.
+            raw = {"plan": "", "planned": [], **raw}
             unknown = {"names": {}, "claims": 0, **raw}.keys() ^ {f.name for f in fields(cls)}
             if unknown:
                 named = ", ".join(ascii(name)[1:-1][:60] for name in sorted(unknown)[:5])
@@ -124,8 +158,9 @@ class Manifest:
             have, wanted = getattr(self, name), getattr(other, name)
             if wanted < have:
                 raise ContextMismatch(name, have, wanted, f"ask for at least {have}, or use another store")
-        # Only more votes are a new look at them. More inputs, or another alpha, are not.
-        grown = other.samples > self.samples or other.selection_samples > self.selection_samples
+        # Only other votes are a new look at them. More inputs, or another alpha, are not.
+        more = other.samples > self.samples or other.selection_samples > self.selection_samples
+        grown = more or other.plan != self.plan
         return replace(
             self,
             samples=other.samples,
@@ -137,6 +172,8 @@ class Manifest:
             numerics=self.numerics.joined(other.numerics),
             inputs=tuple(dict.fromkeys(self.inputs + other.inputs)),
             looks=(*self.looks, other.samples) if grown else self.looks,
+            plan=other.plan,
+            planned=() if grown else self.planned,
         )
 
 
@@ -168,7 +205,7 @@ def _shown(manifest: Manifest, value: object) -> object:
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    names = ("input_shape", "inputs", "looks", "parts")
+    names = ("input_shape", "inputs", "looks", "parts", "planned")
     for name in names:
         if not isinstance(raw[name], list):
             raise ValueError(f"expected {name} as a list, got {type(raw[name]).__name__}")

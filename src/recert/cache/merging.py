@@ -16,6 +16,7 @@ from recert.cache.recovery import has_cut_manifest
 from recert.cache.samples import as_array, common, simplified
 from recert.cache.votes import VoteTable
 from recert.errors import ContextMismatch, CorruptCache
+from recert.noise import Stream
 from recert.storage import Directory, flush_directory
 
 Path = str | os.PathLike[str]
@@ -85,7 +86,7 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
     whole = first
     for other in manifests[1:]:
         first.check_context(other, allow_numerics=allow_numerics)
-        for name in ("samples", "selection_samples", "certificate"):
+        for name in ("samples", "selection_samples", "certificate", "plan"):
             ours, theirs = getattr(first, name), getattr(other, name)
             if ours != theirs:
                 option = name.replace("_", "-")
@@ -105,10 +106,28 @@ def merged(manifests: Sequence[Manifest], *, allow_numerics: bool) -> Manifest:
             # The union of two multisets: a size at which both stores were looked at counts once.
             looks=tuple(sorted((Counter(whole.looks) | Counter(other.looks)).elements())),
         )
+    if first.plan:
+        whole = replace(whole, planned=()).with_planned(_planned_together(manifests))
     # A family of 1 without claims is the default: no store promised that its claims hold together.
     has_family = whole.family > 1 or whole.claims > 0
     claims = max(whole.family, whole.claims, len(whole.inputs)) if has_family else 0
     return replace(whole, claims=claims, names=_all_names(manifests), parts=())
+
+
+def _planned_together(manifests: Sequence[Manifest]) -> dict[str, int]:
+    """The votes of every input that has been planned; of one that is in two stores, in both as many."""
+    numbers: dict[str, int] = {}
+    for manifest in manifests:
+        for digest in filter(manifest.is_planned, manifest.inputs):
+            votes = manifest.wanted_of(digest, Stream.ESTIMATION)
+            if numbers.setdefault(digest, votes) != votes:
+                raise ContextMismatch(
+                    f"votes of input {digest[:12]}",
+                    numbers[digest],
+                    votes,
+                    "each store shared them out on its own; run certify on both with --plan uniform, then merge",
+                )
+    return numbers
 
 
 def _all_names(manifests: Sequence[Manifest]) -> dict[str, str]:

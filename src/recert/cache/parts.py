@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from recert.cache import arrow, columns, limits, pages
+from recert import parquet_pages
+from recert.cache import arrow, columns, limits
 from recert.cache.manifest import escaped
 from recert.cache.samples import Samples, places
 from recert.errors import CorruptCache
@@ -272,7 +273,7 @@ def _checked_size(data: bytes, metadata: Any) -> int:
             if column.file_path:
                 raise ValueError("its columns lie in another file")
             # The footer also states these numbers, but the reader follows the page headers: so they are what is counted.
-            held, unpacks_to = pages.unpacked(data, column)
+            held, unpacks_to = parquet_pages.unpacked(data, column)
             values[number], size = values[number] + held, size + unpacks_to
     largest = max(values, default=0)
     # Counts, the widest of the long columns, take eight bytes per value.

@@ -14,6 +14,8 @@ class Outcome(StrEnum):
     LEFT_OUT_BY_PLAN = "left-out-by-plan"
     TRANSFER_TOO_WEAK = "transfer-too-weak"
     NOT_SIGNIFICANT = "not-significant"
+    RADIUS_OUT_OF_REACH = "radius-out-of-reach"
+    UNDECIDED = "undecided"
 
     @property
     def explanation(self) -> str:
@@ -50,6 +52,14 @@ _EXPLANATIONS = {
     Outcome.TRANSFER_TOO_WEAK: (
         "After allowing for the votes that the modification may have flipped, no majority is left. "
         "More samples help if few of the replayed votes flipped. " + _SECOND_TRY
+    ),
+    Outcome.RADIUS_OUT_OF_REACH: (
+        "By the votes so far the (smallest) radius asked for is unlikely to be shown, so that no more were spent. That it is smaller is "
+        "not claimed. Ask for a smaller radius."
+    ),
+    Outcome.UNDECIDED: (
+        "The radius asked for was neither shown nor given up when the votes were spent, or when enough was known. A larger number of samples "
+        "goes on from here, and costs no further error."
     ),
     Outcome.NOT_SIGNIFICANT: "The two most frequent classes are too close to tell apart. More samples help, as a second look.",
 }

@@ -51,6 +51,10 @@ class Settings:
     together: Together | None = None
     proxy: dict[str, str] | None = None
     """Of a certification by proxy: the faster network that drew most votes. The claims are about `model`, not about it."""
+    at: tuple[float, ...] = ()
+    """The radii that were asked for, where each input was drawn until it was decided: `samples` is the most votes of one."""
+    plan: str = ""
+    """Of a certification whose votes were shared out by a plan: which one. `samples` is then the mean."""
     drawn: int | None = None
     """Of a re-certification with votes that were kept before: how many of its forward passes were made now. None: all of them."""
 
@@ -76,6 +80,15 @@ class Settings:
             f"For each input on its own, with probability at least {_holding(self.error)} over the noise drawn, the smoothed "
             f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
         )
+        if self.at:
+            several = ", ".join(f"{radius:g}" for radius in self.at)
+            which = (
+                f"the largest of {several} that was shown" if len(self.at) > 1 else f"{several} where that was shown"
+            )
+            text += (
+                f" It is {which}, and holds whenever one stops drawing: to go on with more samples costs no further error. Other claims "
+                "from the same votes add theirs."
+            )
         return text + self._of_family() + self._of_votes() + self._of_looks()
 
     def _of_family(self) -> str:
@@ -94,6 +107,8 @@ class Settings:
     def _of_votes(self) -> str:
         """What the votes were drawn with, and how often their number grew."""
         text = ""
+        if self.plan:
+            text += f" How many votes bound an input was fixed by votes that only choose (plan {self.plan}, {self.samples} in the mean)."
         if self.proxy:
             text += (
                 f" Most votes are of a faster network ({self.proxy['made by']}); the claim is about the model itself."

@@ -66,6 +66,7 @@ def select(
     candidates must be fixed before: none may have been tuned on the cached noise. Votes are kept as `recertify` keeps them.
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
+    cache.require_equal_votes("to select by")
     manifest = cache.manifest
     objective = _objective(metric)
     alpha = usual_alpha(manifest) if alpha is None else float(alpha)

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import Row, check_log, check_output, say, show, shown_names, summary, write
-from recert.cli.requirements import check_forms, check_labels, met
+from recert.cli.requirements import check_forms, check_labels, enough, met
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
 
@@ -53,6 +53,14 @@ def certify(
     certificate: Annotated[
         o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
     ] = o.CertificateKind.TWO_SIDED,
+    at: o.At = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="acr, accuracy:R or uniform: what --samples, then the mean, are shared out for, by the selection votes; that of the "
+            "store if not given, else uniform. Re-certification needs uniform."
+        ),
+    ] = None,
     proxy: Annotated[
         str | None,
         typer.Option(
@@ -74,14 +82,22 @@ def certify(
     debug: o.Debug = False,
 ) -> None:
     """Certify a model and keep every vote; an interrupted run continues where it stopped."""
-    at = o.parse_radii(radii)
+    shown, decided = o.parse_radii(radii), o.parse_at(at)
     check_forms(result.require)
     check_output(result.out)
+    if decided is not None and proxy is not None:
+        raise ValueError(
+            "expected no --proxy with --at, got both; certify the proxy, then run recert recertify --at ..."
+        )
     if proxy is None and proxy_transfer is not None:
         raise ValueError("expected --proxy with --proxy-transfer, got none")
     if proxy is not None and run.engine != "local":
         raise ValueError(
             f"expected --engine local with --proxy, got {run.engine}; certify the proxy there, then run recert recertify"
+        )
+    if proxy is not None and plan is not None:
+        raise ValueError(
+            f"expected no --plan with --proxy, got {plan}; votes are carried over from equally many of every input"
         )
     mine = parse_shard(shard)
     # Everything above needs no torch: mistakes in options are reported at once.
@@ -100,9 +116,11 @@ def certify(
         run = run.of_a_shard(dataset.inputs[0].size, store)
     if dry_run:
         from recert.cache import Cache
-        from recert.certification import usual_selection_samples
+        from recert.certification import chosen_plan, usual_selection_samples
 
-        selection_samples = selection_samples or usual_selection_samples(samples, store, Cache.manifest_at(store))
+        before = Cache.manifest_at(store)
+        planned = bool(chosen_plan(plan, before))
+        selection_samples = selection_samples or usual_selection_samples(samples, store, before, planned=planned)
         _say_cost(network, dataset.inputs, smoothing, (selection_samples, samples), run.execution(), store)
         return
     settings: dict[str, Any] = {
@@ -112,8 +130,18 @@ def certify(
     try:
         with drawn_progress() as progress:
             execution = run.execution(progress, allow_numerics=allow_numerics)
-            if proxy is None:
-                cache = recert.certify(network, dataset.inputs, execution=execution, **settings)
+            if decided is not None:
+                settings["selection_samples"] = selection_samples
+                certificates = recert.certify(
+                    network,
+                    dataset.inputs,
+                    at=decided,
+                    enough=enough(result.require, dataset.labels),
+                    execution=execution,
+                    **settings,
+                )
+            elif proxy is None:
+                cache = recert.certify(network, dataset.inputs, plan=plan, execution=execution, **settings)
                 certificates = cache.certificates
             else:
                 by_proxy = recert.certify_by_proxy(
@@ -126,12 +154,13 @@ def certify(
         say(f"stopped; {drawn} is kept in {store}: run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
+    if decided is not None:
+        cache = recert.Cache.open(store)
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
-    remark = (
-        f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}; "
-        f"re-certify a changed model with: recert recertify --store {store} ..."
-    )
-    finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, at), remark)
+    remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
+    if decided is None and not cache.manifest.plan:
+        remark += f"; re-certify a changed model with: recert recertify --store {store} ..."
+    finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
 def _remember(cache: "Cache", **names: str) -> None:
@@ -213,10 +242,16 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, data.labels)
-        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f})")
+        say(f"{'met' if holds else '[red]not met[/red]'}: {requirement} (it is {value:.4f}{_left(certificates)})")
         failed |= not holds
     if failed:
         raise typer.Exit(3)
+
+
+def _left(certificates: "Certificates") -> str:
+    """How many inputs were left when that was known, if any."""
+    left = int((certificates.outcome == "undecided").sum())
+    return f" with {left} of {len(certificates)} inputs undecided" if left else ""
 
 
 def _say_cost(

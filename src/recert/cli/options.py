@@ -108,6 +108,13 @@ RayAddress = Annotated[
     str | None, typer.Option(help="ray: auto or the address of a cluster; one is started here if not given.")
 ]
 Radii = Annotated[str, typer.Option(help="Radii at which certified accuracy is shown.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        help="Ask whether the radius is at least so large, e.g. 0.5 or 0.25,0.5: each input is drawn until that is decided, for at most "
+        "--samples. With --require accuracy:... it ends as soon as that is decided."
+    ),
+]
 OutputFormat = Annotated[Format, typer.Option("--format", "-f", help="How results are printed.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write a row per input here: .parquet, .csv or .tsv.")]
 Require = Annotated[
@@ -280,6 +287,16 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     expanded.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     expanded.__annotations__ = {each.name: each.annotation for each in flat}
     return expanded
+
+
+def parse_at(text: str | None) -> list[float] | None:
+    """The radii of --at, if it was given."""
+    if text is None:
+        return None
+    radii = parse_radii(text)
+    if 0 in radii:
+        raise typer.BadParameter(f"expected radii above 0 with --at, got {text!r}")
+    return radii
 
 
 def parse_radii(text: str) -> list[float]:

@@ -61,6 +61,18 @@ def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None
     """One row of numbers about certificates. Without labels, shares are of certified inputs, right or not."""
     known = result.prediction if labels is None else labels
     word = "certified" if labels is None else "accuracy"
+    if (
+        decided := result.settings.at
+    ):  # each input has the largest of these that was shown: no other radius says anything
+        shown = result.certified_accuracy(known, list(decided))
+        return {
+            "model": name,
+            **{f"{word} at {r:g}": float(a) for r, a in zip(decided, shown, strict=True)},
+            "out of reach": float((result.outcome == "radius-out-of-reach").mean()),
+            "undecided": float((result.outcome == "undecided").mean()),
+            "passes per input": result.mean_forward_passes,
+            "seconds": float(result.seconds.sum()),
+        }
     accuracies = result.certified_accuracy(known, list(radii))
     return {
         "model": name,
@@ -112,7 +124,7 @@ def print_table(table: Table, *, width: int = 160) -> None:
 
 def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
-        if "accuracy" in name or "certified" in name or name in ("abstained", "flips"):
+        if "accuracy" in name or "certified" in name or name in ("abstained", "flips", "out of reach", "undecided"):
             return f"{value:.1%}"
         if "passes" in name:
             return f"{value:,.0f}"

@@ -8,7 +8,7 @@ import typer
 from recert.cli import options as o
 from recert.cli.certify import finish
 from recert.cli.output import check_log, check_output, say, say_drawn, summary
-from recert.cli.requirements import check_forms, check_labels
+from recert.cli.requirements import check_forms, check_labels, enough
 from recert.cli.saving import check_ending, check_save
 from recert.cli.saving import save as save_as_file
 
@@ -54,6 +54,7 @@ def recertify(
         o.CertificateKind | None,
         typer.Option(help="one-sided, or two-sided with the runner-up; the cache's if not given."),
     ] = None,
+    at: o.At = None,
     looks: Annotated[
         int | None,
         typer.Option(
@@ -69,7 +70,7 @@ def recertify(
     debug: o.Debug = False,
 ) -> None:
     """Certify a changed model from the cache of the original, for a fraction of the cost."""
-    at = o.parse_radii(radii)
+    shown, decided = o.parse_radii(radii), o.parse_at(at)
     check_forms(result.require)
     check_output(result.out)
     check_save(save, run)
@@ -86,7 +87,10 @@ def recertify(
     check_labels(result.require, dataset.labels)
     check_log(result.out, dataset.labels)
     if dry_run:
-        say(f"{len(dataset.inputs)} inputs, about {len(dataset.inputs) * samples:,} forward passes, nothing written")
+        how_many = "about" if decided is None else "at most"
+        say(
+            f"{len(dataset.inputs)} inputs, {how_many} {len(dataset.inputs) * samples:,} forward passes, nothing written"
+        )
         return
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
     changed = None
@@ -100,7 +104,7 @@ def recertify(
         if not isinstance(chosen, recert.Irs):
             raise ValueError(f"expected --method irs with --reuse-threshold, got {method}; leave one of them out")
         chosen = recert.Irs(reuse_threshold)
-    if samples > (most := chosen.most_passes(manifest.samples)):
+    if decided is None and samples > (most := chosen.most_passes(manifest.samples)):
         say(
             f"{samples:,} forward passes were asked for; with {manifest.samples:,} cached votes {method} gives no input more than {most:,}: "
             "for more, use --method scratch-cached, or certify with more votes first"
@@ -115,13 +119,13 @@ def recertify(
             save_as_file(network, save, model.model, changed)
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
-            certificate=None if certificate is None else certificate.value, looks=looks, keep=votes.keep,
+            certificate=None if certificate is None else certificate.value, at=decided, enough=None if decided is None else enough(result.require, dataset.labels), looks=looks, keep=votes.keep,
             execution=execution,
         )  # fmt: skip
     # Allowed, but hardly what was meant: re-certification of the same model gives smaller radii than the cache itself has.
     if certificates.settings.model == asdict(manifest.model):
         say("this is the model that the cache was made with; its own, larger certificates: recert cache export")
-    row = summary(name, certificates, dataset.labels, at)
+    row = summary(name, certificates, dataset.labels, shown)
     finish(certificates, dataset, result, row, certificates.guarantee)
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recert.certificates import Certificates
+    from recert.sequential import Enough
 
 _COMPARE = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 # Matched as a whole, and not evaluated as Python: a requirement may come from a file that others write.
@@ -38,6 +39,28 @@ def check_labels(requirements: list[str] | None, labels: "NDArray[np.int64] | No
     for requirement in requirements or ():
         if labels is None and not requirement.strip().startswith("abstained"):
             raise ValueError(f"expected labels to check {requirement!r}, got data without labels")
+
+
+def enough(requirements: list[str] | None, labels: "NDArray[np.int64] | None") -> "Enough | None":
+    """Whether certificates decide all requirements already, as `recert.certify(at=..., enough=...)` asks; None if none can be."""
+    accuracies = [match for requirement in requirements or () if (match := _FORM.fullmatch(requirement))]
+    if labels is None or not accuracies or any(match[1] != "accuracy" for match in accuracies):
+        return None
+
+    def decided(result: "Certificates") -> bool:
+        return all(_decided(match, result, labels) for match in accuracies)
+
+    return decided
+
+
+def _decided(match: re.Match[str], result: "Certificates", labels: "NDArray[np.int64]") -> bool:
+    _, radius, comparison, limit = match.groups()
+    least = float(result.certified_accuracy(labels, float(radius)))
+    # An input that is not given up may yet be shown, if it is predicted right or nothing is known of its prediction.
+    open_ones = (result.outcome != "radius-out-of-reach") & (result.radius < float(radius))
+    open_ones &= (result.prediction == labels) | (result.prediction < 0)
+    values = (least, least + float(open_ones.mean()))
+    return len({_COMPARE[comparison](value, float(limit)) for value in values}) == 1
 
 
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:

@@ -37,6 +37,8 @@ class ModelCard:
     """Names of tensors that are another one: that one's name."""
     computed_in: Texts = field(default_factory=dict)
     """Tensors that the file holds in a narrower type, without loss: the type that the network has them in."""
+    order: Texts = field(default_factory=dict)
+    """Modules that hold their tensors in another order than the architecture: their names in that order, between spaces."""
     facts: Texts = field(default_factory=dict)
     versions: Texts = field(default_factory=dict)
 
@@ -60,7 +62,7 @@ class ModelCard:
             raise ValueError(f"a kind that is none of {', '.join(SUFFIXES)}")
         texts = {name: getattr(self, name) for name in ("sha256", "weights", "structure", "description")}
         texts |= {name: getattr(self, name) or "" for name in ("architecture", "approximation")}
-        for name in ("shared", "computed_in", "facts", "versions"):
+        for name in ("shared", "computed_in", "order", "facts", "versions"):
             mapping: Any = getattr(self, name)
             if not isinstance(mapping, dict):
                 raise ValueError(f"{name} is not a mapping")

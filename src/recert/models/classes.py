@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from recert.models.source import counted, mentioned
+from recert.models.source import COPIES, counted, mentioned, own_node, written
 from recert.models.trusted import is_installed, is_installed_code, is_torchs
 
 UNUSED_IN_CLASSES = {
@@ -37,15 +37,25 @@ def hides_state(kind: type) -> bool:
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """What of a class is hashed: all of the user's, the code of installed ones, and what was put into those of torch."""
+    """What of a class is hashed: all of the user's, the code of installed ones, and what was put into those of torch.
+
+    Also a `forward` that was put there from another class of torch.
+    """
     for name, value in sorted(vars(kind).items()):
         if name in UNUSED_IN_CLASSES:
             continue
         if is_torchs(kind):
-            if isinstance(value, types.FunctionType) and not is_installed_code(value):
+            if isinstance(value, types.FunctionType) and (
+                not is_installed_code(value) or _is_of_another(value, name, kind)
+            ):
                 yield name, value
         elif not is_installed(kind) or _is_code(value):
             yield name, value
+
+
+def _is_of_another(function: types.FunctionType, name: str, kind: type) -> bool:
+    home = function.__qualname__.rpartition(".")[0]
+    return name == "forward" and home not in ("", kind.__qualname__)
 
 
 def _is_code(value: Any) -> bool:
@@ -56,13 +66,23 @@ def functions_of(value: Any) -> list[Any]:
     """The functions of a member of a class; a value as it is."""
     if isinstance(value, staticmethod | classmethod):
         return [value.__func__]
-    if isinstance(value, property):
-        return [each for each in (value.fget, value.fset) if each is not None]
+    if isinstance(value, property | types.DynamicClassAttribute):
+        own = [] if is_torchs(type(value)) else [type(value), vars(value)]  # a class of the user's may do anything
+        return [*own, *(each for each in (value.fget, value.fset) if each is not None)]
     if isinstance(value, functools.cached_property):
         return [value.func]
     if inspect.isdatadescriptor(value) and is_torchs(type(value)):  # of slots and named tuples
         return []
     return [value]
+
+
+def methods(kind: type) -> Iterator[tuple[str, types.FunctionType]]:
+    """Functions of the user's own in a class and those before it."""
+    for ancestor in kind.__mro__:
+        for name, value in sorted(vars(ancestor).items()) if not is_torchs(ancestor) else ():
+            for each in functions_of(value):
+                if isinstance(each, types.FunctionType) and not is_installed_code(each):
+                    yield name, each
 
 
 def _functions_in(kind: type) -> list[types.FunctionType]:
@@ -73,6 +93,13 @@ def _functions_in(kind: type) -> list[types.FunctionType]:
 @functools.cache
 def names_in_class(kind: type) -> frozenset[str]:
     return frozenset().union(*(mentioned(each.__code__) for each in _functions_in(kind)))
+
+
+def kept_by_methods(kind: type) -> set[str]:
+    """Attributes that methods assign, except where an object is made or copied: what changes while a model votes."""
+    users = [ancestor for ancestor in kind.__mro__ if not is_torchs(ancestor)]
+    functions = [each for kind in users for each in _functions_in(kind) if each.__name__ not in {"__init__", *COPIES}]
+    return {name for each in functions if (node := own_node(each.__code__, each)) is not None for name in written(node)}
 
 
 def counters(kind: type) -> set[str]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Self
 
 _BETWEEN_VALUES = ", "
+PACKAGES = "packages"
+"""Under which the versions of installed packages are recorded that a model is made of, beside torch."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Numerics:
         return [
             name
             for name in recorded.differing(self)
-            if name not in self.values or not {*self.values[name]} <= {*recorded.values.get(name, ())}
+            if (name not in self.values or not {*self.values[name]} <= {*recorded.values.get(name, ())})
+            and not (name == PACKAGES and name not in recorded.values)  # older versions did not record them
         ]
 
     @property

@@ -119,6 +119,25 @@ def fill_exactly(network: nn.Module, stored: Mapping[str, Tensor], card: ModelCa
             of_weights = isinstance(before, nn.Parameter)
             made[stored_as] = nn.Parameter(tensor, requires_grad=before.requires_grad) if of_weights else tensor
         held[key] = made[stored_as]
+    _reorder(network, card.order)
+
+
+def orders(network: nn.Module) -> dict[str, str]:
+    """The names of the tensors of every module, in the order in which code that goes through them finds them."""
+    return {
+        path: " ".join((*part._parameters, *part._buffers))
+        for path, part in network.named_modules(remove_duplicate=False)
+    }
+
+
+def _reorder(network: nn.Module, order: Mapping[str, str]) -> None:
+    """Pruning, for one, puts a weight behind its bias: that is part of a model's identity."""
+    for path, part in network.named_modules(remove_duplicate=False):
+        rank = {name: i for i, name in enumerate(order.get(path, "").split())}
+        for held in (part._parameters, part._buffers) if rank else ():
+            inside: dict[str, Any] = dict(sorted(held.items(), key=lambda item: rank.get(item[0], len(rank))))
+            held.clear()
+            held.update(inside)
 
 
 def expanded_tensors(path: Path, card: ModelCard) -> dict[str, Tensor]:

@@ -15,8 +15,9 @@ from recert.models.trusted import is_installed_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Facts = tuple[object, ...]
-NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "locals", "__import__"}
+NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "__import__"}
 """Built-in functions that reach values by names which no reading of the code shows."""
+COPIES = {"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__"}
 
 
 def code_text(function: FunctionType) -> str:
@@ -70,10 +71,52 @@ def written(node: ast.AST) -> set[str]:
 
 
 def counted(function: FunctionType) -> set[str]:
-    """Attributes that are counted up: `self.calls += 1`."""
+    """Attributes that are counted up: `self.calls += 1` or `self.calls = self.calls + 1`."""
     node = own_node(function.__code__, function)
-    nodes = [] if node is None else ast.walk(node)
-    return {n.target.attr for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Attribute)}
+    return set() if node is None else {name for each in ast.walk(node) if (name := _counts(each)) is not None}
+
+
+def _counts(node: ast.AST) -> str | None:
+    """The attribute that a statement counts up."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+        return node.target.attr
+    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.BinOp)):
+        return None
+    target, before = node.targets[0], node.value.left
+    if isinstance(target, ast.Attribute) and ast.unparse(target) == ast.unparse(before):
+        return target.attr
+    return None
+
+
+def by_computed_names(function: FunctionType) -> bool:
+    """Whether it reaches attributes of something, but not of `self`, by names that the code does not show."""
+    if not {"getattr", "vars", "__dict__", "attrgetter"} & mentioned(function.__code__):
+        return False
+    node = own_node(function.__code__, function)
+    return node is None or any(map(_computes_a_name, ast.walk(node)))
+
+
+def _computes_a_name(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+        return not _is_self(node.value)
+    if (
+        isinstance(node, ast.Name | ast.Attribute)
+        and (getattr(node, "id", None) or getattr(node, "attr", None)) == "attrgetter"
+    ):
+        return True
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "vars")):
+        return False
+    shown = node.func.id == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
+    return not (shown or (node.args and _is_self(node.args[0])))
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def reads_all_attributes(function: FunctionType) -> bool:
+    """Whether it goes through the attributes of an object, as copying and pickling do, which decide no vote."""
+    return function.__name__ not in COPIES and bool({"vars", "__dict__"} & mentioned(function.__code__))
 
 
 def names_at_run_time(code: CodeType) -> set[str]:
@@ -82,6 +125,22 @@ def names_at_run_time(code: CodeType) -> set[str]:
         each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     } & NAMED_AT_RUN_TIME
     return calls.union(*(names_at_run_time(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def imported_by_name(code: CodeType) -> tuple[list[ModuleType], bool]:
+    """Modules of the user's own that strings in a function name, if it looks modules up; and whether it names none at all."""
+    names = mentioned(code)
+    if "import_module" not in names and not {"sys", "modules"} <= names:
+        return [], False
+    found = {text: sys.modules[text] for text in sorted(_texts(code)) if text in sys.modules}
+    nowhere = not found and "import_module" in names
+    return [module for name, module in found.items() if not is_installed_name(name)], nowhere
+
+
+def _texts(code: CodeType) -> set[str]:
+    """All strings in a function and in those inside it."""
+    found = {each for each in code.co_consts if isinstance(each, str)}
+    return found.union(*(_texts(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def imported_inside(function: FunctionType) -> Iterator[ModuleType]:
@@ -154,7 +213,12 @@ def _first_line(node: Function) -> int:
 def _loaded(node: ast.AST) -> set[str]:
     strings = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     patterns = {name for n in ast.walk(node) if isinstance(n, ast.MatchClass) for name in n.kwd_attrs}
-    attributes = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)}
+    counts = {id(n.value.left) for n in ast.walk(node) if isinstance(n, ast.Assign) and _counts(n)}  # type: ignore[attr-defined]
+    attributes = {
+        n.attr
+        for n in ast.walk(node)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in counts
+    }
     return strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
 
@@ -168,7 +232,9 @@ def _facts(code: CodeType) -> Facts:
 
 def _compiled_text(code: CodeType) -> str:
     constants = [_compiled_text(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
-    return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames} {code.co_freevars}"
+    takes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return f"{code.co_code.hex()} {constants} {names} {takes} {code.co_exceptiontable.hex()}"
 
 
 def _constant(value: object) -> str:

@@ -9,11 +9,13 @@ import functools
 import hashlib
 import inspect
 import logging
+import operator
 import re
 import struct
 import threading
 import types
-from collections import defaultdict
+import weakref
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
@@ -23,41 +25,61 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recert.models.classes import counters, functions_of, hides_state, members, names_in_class, slots
+from recert.models.classes import counters, functions_of, hides_state, members, methods, names_in_class, slots
 from recert.models.scripted import script_constants, script_graph
-from recert.models.source import code_text, imported_inside, mentioned, names_at_run_time, read
+from recert.models.source import (
+    by_computed_names,
+    code_text,
+    imported_by_name,
+    imported_inside,
+    mentioned,
+    names_at_run_time,
+    read,
+    reads_all_attributes,
+)
 from recert.models.tensors import tensor_bytes
 from recert.models.trusted import (
-    is_constant_of_a_package,
+    constant_of_a_package,
+    is_found_by_name,
     is_installed,
     is_installed_code,
+    is_ours,
     is_torchs,
     is_torchs_code,
 )
 
 PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.memory_format, torch.layout, range, slice, type(...))
 PLAIN_BASES = (bool, int, float, complex, str, bytes)
-HARMLESS = (logging.Logger, type(threading.Lock()), type(threading.RLock()), torch.device)
+PLAIN_IN_C = (np.dtype, torch.finfo, torch.iinfo, operator.itemgetter, operator.attrgetter, operator.methodcaller)
+"""Of classes written in C, but their repr or `__reduce__` says all."""
+HARMLESS = (
+    logging.Logger,
+    type(threading.Lock()),
+    type(threading.RLock()),
+    torch.device,
+    torch.utils.hooks.RemovableHandle,
+)
 """Values that decide no vote. Where a model runs belongs to the numerics."""
 UNUSED_ATTRIBUTES = {
     "training", "_made_by", "_is_torch_compile", "_compiled_call_impl", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_backward_pre_hooks", "_backward_hooks",
     "_is_full_backward_hook", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs",
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 }  # fmt: skip
-"""Of every module: hashed elsewhere (weights, children), or without influence on `forward`."""
+"""Of every module: hashed elsewhere (weights, children), or without influence on `forward`, unless code mentions them."""
+MADE_BY_PYTHON = {
+    "__name__", "__file__", "__doc__", "__spec__", "__loader__", "__path__", "__package__", "__cached__", "__builtins__", "__annotations__",
+    "__dict__", "__class__", "__warningregistry__",
+}  # fmt: skip
+"""Globals that every module has."""
 OPERATORS = {
-    "aten",
-    "prims",
-    "prim",
-    "higher_order",
-    "quantized",
-    "quantized_decomposed",
-    "torchvision",
-    "torchao",
-    "onednn",
-    "mkldnn",
-}
+    "aten", "prims", "prim", "higher_order", "quantized", "quantized_decomposed", "torchvision", "torchao", "onednn", "mkldnn",
+}  # fmt: skip
 """Namespaces of operators that come with torch and its own packages."""
+NOT_OF_OTHERS = OPERATORS | {
+    "_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_native", "_quantized", "_test", "c10d", "debug_mode_ops", "debugprims", "export",
+    "fsdp", "inductor", "inductor_prims", "mkl", "mkldnn_prepacked", "profiler", "quantization", "rngprims", "sparse", "static_runtime", "symm_mem",
+}  # fmt: skip
+"""The same and those that no graph of an inference has."""
 
 
 def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, list[str]]:
@@ -91,8 +113,10 @@ class _Walk:
         # What counts only if some code mentions it, which is known at the end.
         self._mentioned: set[str] = set()
         self._read: set[str] = set()
+        self._reads_all = False
+        self._by_computed_names = False
         self._counters: list[tuple[str, Any]] = []
-        self._of_tensors: list[tuple[str, Any]] = []
+        self._attached: list[tuple[str, Any]] = []  # to tensors, say
         self._modules: list[types.ModuleType] = []
 
     def finish(self) -> None:
@@ -103,8 +127,8 @@ class _Walk:
             wanted = [
                 (i, name)
                 for i, module in enumerate(self._modules)
-                for name in sorted(self._mentioned & vars(module).keys())
-                if (i, name) not in done and not name.startswith("__")
+                for name in self._wanted_of(module)
+                if (i, name) not in done
             ]
             if not wanted:
                 break
@@ -112,11 +136,18 @@ class _Walk:
                 self.text(f"of module {i} {name}")
                 self.value(vars(self._modules[i])[name], f"{self._modules[i].__name__}.{name}")
             done.update(wanted)
-        for values, names in ((self._counters, self._read), (self._of_tensors, self._mentioned)):
+        for values, names in ((self._counters, self._read), (self._attached, self._mentioned)):
             for place, (name, value) in enumerate(list(values)):
-                if name in names:
+                if name in names or (values is self._counters and self._reads_all):
                     self.text(f"{place} {name}")
                     self.value(value, name)
+
+    def _wanted_of(self, module: types.ModuleType) -> list[str]:
+        """Names in a module of the user's own that code may take from it."""
+        names = {name for name in vars(module) if name not in MADE_BY_PYTHON}
+        if not self._by_computed_names:
+            names &= {*self._mentioned, "__getattr__"}  # which answers for names that are not there
+        return sorted(names)
 
     def text(self, text: str) -> None:
         self.bytes(text.encode("utf-8", "surrogatepass"))
@@ -130,6 +161,10 @@ class _Walk:
         """Any value; `path` says where it was found, for messages."""
         if value is None or type(value) in PLAIN:
             self.text(f"{type(value).__name__} {value!r}")
+            if type(value) is str:  # `getattr(helpers, self.name)`
+                names = {part for part in value.split(".") if part.isidentifier()}
+                self._mentioned |= names
+                self._read |= names
         elif isinstance(value, HARMLESS):
             self.text("harmless")
         elif id(value) in self._seen:
@@ -157,6 +192,8 @@ class _Walk:
                 self._items((*(getattr(tensor, name) for name in names), context), path)
             else:
                 self.bytes(tensor_bytes(tensor))
+                if tensor.layout == torch.strided:
+                    self._attached.append(("as_strided", tensor.stride()))
         except (RuntimeError, TypeError):  # on no device, or of a kind that has no elements in order
             self.unknown.append(f"{path} (a tensor of layout {tensor.layout} on {tensor.device})")
 
@@ -164,7 +201,7 @@ class _Walk:
         """Beside its elements: its class, and attributes that somebody gave it, which count where code mentions them."""
         if not is_torchs(type(tensor)):
             self.value(type(tensor), path)
-        self._of_tensors += sorted(vars(tensor).items(), key=lambda item: item[0])
+        self._attached += sorted(vars(tensor).items(), key=lambda item: item[0])
 
     def _array(self, array: Any, path: str) -> None:
         self.text(f"array {array.dtype.str} {array.shape}")
@@ -177,12 +214,12 @@ class _Walk:
         if isinstance(value, nn.Module):
             self._module(unwrapped(value), path)
         elif isinstance(value, np.ndarray | np.generic):
+            self.text("scalar" if isinstance(value, np.generic) else "array")
             self._array(np.asarray(value), path)
             if type(value) is not np.ndarray and isinstance(value, np.ndarray):  # a mask, a unit, ...
                 self._instance(value, path, opaque=False)
         elif isinstance(value, Enum):
-            self.text(f"enum {type(value).__qualname__}.{value.name}")
-            self.value(value.value, path)
+            self._enum(value, path)
         elif isinstance(value, type):
             self._class(value, path)
         elif isinstance(value, types.ModuleType):
@@ -190,6 +227,8 @@ class _Walk:
         elif isinstance(value, functools.partial):
             self.text("partial")
             self._items((value.func, value.args, value.keywords), path)
+            if type(value) is not functools.partial or vars(value):
+                self._instance(value, path, opaque=False)
         elif isinstance(value, types.MethodType):
             self.text("method")
             self._items((value.__func__, value.__self__), path)
@@ -200,6 +239,15 @@ class _Walk:
         elif isinstance(value, functools._lru_cache_wrapper):
             self.text("cached")
             self.value(value.__wrapped__, path)
+        elif type(value) in PLAIN_IN_C or isinstance(value, np.dtype):
+            self.text(f"{type(value).__name__}")
+            self._items(value.__reduce__() if type(value).__module__ == "operator" else [repr(value)], path)
+        elif isinstance(value, weakref.ReferenceType):
+            self.text("weak reference")
+            self.value(value(), path)
+        elif _is_numbas(value):  # compiled from this function, with these options
+            self.text(f"numba {type(value).__name__}")
+            self._items((value.py_func, value.targetoptions), path)
         elif inspect.isroutine(value) and hides_state(type(value)):
             self._compiled(value, path)
         elif isinstance(value, re.Pattern):
@@ -215,13 +263,15 @@ class _Walk:
                 self.value(value.default_factory, f"{path}'s default")
             self._instance(value, path, opaque=False)
         elif isinstance(value, set | frozenset):
+            self.text("set" if isinstance(value, set) else "frozen set")
             self._set(value, path)
             self._instance(value, path, opaque=False)
         elif isinstance(value, PLAIN_BASES):  # of a class of the user's own
             base = next(each for each in PLAIN_BASES if isinstance(value, each))
             self.text(f"{base.__name__} {base.__repr__(value)}")
             self._instance(value, path, opaque=False)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | deque):
+            self.text("tuple" if isinstance(value, tuple) else "list")  # as an index, these do not do the same
             self._items(value, path)
             self._instance(value, path, opaque=False)
         else:
@@ -238,11 +288,14 @@ class _Walk:
         digests = []
         for each in values:
             alone = _Walk(self._registered)
+            alone._around = list(self._around)  # a member may lead back to the owner of the set
             alone.value(each, path)
             alone.finish()
             self.unknown += alone.unknown
             self._mentioned |= alone._mentioned
             self._read |= alone._read
+            self._reads_all |= alone._reads_all
+            self._by_computed_names |= alone._by_computed_names
             digests.append(alone.digest.hexdigest())
         self.text(f"set {sorted(digests)}")
 
@@ -256,7 +309,7 @@ class _Walk:
         else:
             self._attributes(module, path)
         tensors = {**module._parameters, **module._buffers}
-        self.text(f"buffers {sorted(tensors)}")
+        self.text(f"buffers {list(tensors)}")  # in the order in which code may go through them
         if id(module) not in self._registered:  # in a plain list, say: its values are not among the model's weights
             self.text(f"training {module.training}")
             self._items([tensors[name] for name in sorted(tensors)], path)
@@ -273,7 +326,14 @@ class _Walk:
         self._items(((hook, number in with_keywords) for number, hook in hooks.items()), f"{path}'s hooks")
 
     def _attributes(self, module: nn.Module, path: str) -> None:
-        left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *getattr(module, "not_identity", ())}
+        compiled = vars(module).get("_compiled_call_impl")
+        if compiled is not None and not _is_compiled(compiled):  # something else is called in place of the module
+            self._named(compiled, f"{path}._compiled_call_impl".lstrip("."), lenient=False)
+        self._attached += [
+            (name, vars(module)[name]) for name in ("_made_by", "_is_torch_compile") if name in vars(module)
+        ]
+        ours = getattr(module, "not_identity", ()) if is_ours(type(module)) else ()
+        left_out = {*UNUSED_ATTRIBUTES, "_forward_pre_hooks", "_forward_hooks", *ours}
         uncertain = counters(type(module))
         for name, value in sorted(vars(module).items()):
             if name in left_out:
@@ -282,10 +342,10 @@ class _Walk:
                 self._counters.append((name, value))
                 continue
             self.text(f"attribute {name}")
-            self._named(value, f"{path}.{name}".lstrip("."), lenient=is_torchs(type(module)))
+            self._named(value, f"{path}.{name}".lstrip("."), lenient=_is_torchs_attribute(type(module), name))
 
     def _named(self, value: Any, path: str, *, lenient: bool) -> None:
-        """An attribute. Of torch's own modules what cannot be hashed is not the user's: its type is enough."""
+        """An attribute. What torch's own modules have of torch and cannot be hashed is not the user's: its type is enough."""
         before = len(self.unknown)
         self.value(value, path)
         if lenient:
@@ -293,6 +353,10 @@ class _Walk:
 
     def _script(self, module: torch.jit.ScriptModule, path: str) -> None:
         """A traced or scripted module: its graph, and the constants in it."""
+        if not isinstance(
+            forward := vars(module).get("forward"), torch._C.ScriptMethod | None
+        ):  # instead of the graph's
+            self.value(forward, f"{path}.forward".lstrip("."))
         self.text(script_graph(module))
         for name, constant in script_constants(module):
             self.text(f"constant {name}")
@@ -331,6 +395,10 @@ class _Walk:
 
     def _function(self, function: types.FunctionType, path: str) -> None:
         if is_torchs_code(function):
+            if function.__globals__["__name__"] == "functools" and hasattr(function, "registry"):
+                self.text("chosen by type")  # it also has a cache, which grows with calls
+                self.value(function.registry, path)
+                return
             if hasattr(function, "_torchdynamo_orig_callable"):  # torch.compile's wrapper computes the same
                 self.value(function._torchdynamo_orig_callable, path)
                 return
@@ -346,18 +414,28 @@ class _Walk:
         if not is_torchs_code(function):
             self._mentioned |= mentioned(function.__code__)
             self._read |= read(function)
+            self._reads_all |= reads_all_attributes(function)
         # What installed packages refer to stands for itself: their versions do not change while a cache is made.
         if not is_installed_code(function):
             self._globals(function, path)
 
     def _globals(self, function: types.FunctionType, path: str) -> None:
         for name in sorted(mentioned(function.__code__) & function.__globals__.keys()):
-            if not (name.startswith("__") and name.endswith("__")):  # the name of its module, say
+            if name not in MADE_BY_PYTHON:
                 self.text(f"global {name}")
                 self.value(function.__globals__[name], f"{path}, global {name}".lstrip(", "))
         for module in imported_inside(function):
             self.text("import")
             self._user_module(module)
+        self._by_computed_names |= by_computed_names(function)
+        modules, nowhere = imported_by_name(function.__code__)
+        for module in modules:
+            self.text("looked up")
+            self._user_module(module)
+        if nowhere:
+            self.unknown.append(f"{path} (import_module() in {function.__qualname__})".lstrip())
+        for name in operators_of_others(mentioned(function.__code__)):
+            self.unknown.append(f"{path} (torch.ops.{name} in {function.__qualname__})".lstrip())
         for name in sorted(names_at_run_time(function.__code__) - function.__globals__.keys()):
             self.unknown.append(f"{path} ({name}() in {function.__qualname__})".lstrip())
 
@@ -377,8 +455,23 @@ class _Walk:
         receiver = getattr(value, "__self__", None)
         if receiver is not None and not isinstance(receiver, types.ModuleType):
             self.value(receiver, path)
-        elif not is_installed(value):
+        elif not (is_installed(value) and (is_torchs(type(value)) or is_found_by_name(value))):
             self.unknown.append(f"{path} ({type(value).__name__} {getattr(value, '__qualname__', '')})")
+
+    def _enum(self, value: Enum, path: str) -> None:
+        """One member, and what its class does; not the other members."""
+        kind = type(value)
+        self.text(f"enum {kind.__qualname__}.{value.name}")
+        self.value(value.value, path)
+        own = {
+            n: each for n, each in vars(value).items() if n not in ("_value_", "_name_", "__objclass__", "_sort_order_")
+        }
+        for name, each in sorted(own.items()):
+            self.text(f"attribute {name}")
+            self.value(each, f"{path}.{name}")
+        for name, function in methods(kind):
+            self.text(f"member {name}")
+            self.value(function, f"{path} ({kind.__qualname__}.{name})")
 
     def _operator(self, value: Any, path: str) -> None:
         """An operator in a graph: torch's own is known by its name, what others have registered is not."""
@@ -401,5 +494,37 @@ class _Walk:
         for name, each in sorted(attributes.items()):
             self.text(f"attribute {name}")
             self.value(each, f"{path}.{name}")
-        if len(self.unknown) > before and is_constant_of_a_package(value):
+        if len(self.unknown) > before and (name := constant_of_a_package(value)) is not None:
+            self.text(f"constant {name}")
             del self.unknown[before:]
+
+
+def _is_torchs_attribute(kind: type, name: str) -> bool:
+    """Whether torch's own code uses an attribute of a module of torch's. A `forward` that was put there is the user's."""
+    if not is_torchs(kind) or (
+        name == "forward" and kind.__name__ != "GuardsFn"
+    ):  # which checks shapes, and answers nothing
+        return False
+    return any(name in names_in_class(each) for each in kind.__mro__)
+
+
+def _is_compiled(function: Any) -> bool:
+    """Whether it is what `module.compile()` makes of a module's own call."""
+    return getattr(getattr(function, "_torchdynamo_orig_callable", None), "__func__", None) is nn.Module._call_impl
+
+
+def _is_numbas(value: Any) -> bool:
+    """Whether it is a function that numba compiles when it is called."""
+    return (
+        type(value).__module__.partition(".")[0] == "numba"
+        and hasattr(value, "py_func")
+        and hasattr(value, "targetoptions")
+    )
+
+
+def operators_of_others(names: set[str]) -> list[str]:
+    """Namespaces of operators among the names in a function, of `torch.ops`, that do not come with torch."""
+    if "ops" not in names:
+        return []
+    registered = {name.partition("::")[0] for name in torch._C._dispatch_get_all_op_names()}
+    return sorted(names & registered - NOT_OF_OTHERS)

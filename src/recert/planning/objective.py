@@ -15,6 +15,23 @@ class Objective:
     def value(self, radii: NDArray[np.float64]) -> NDArray[np.float64]:
         return radii if self.radius is None else (radii >= self.radius).astype(float)
 
+    @property
+    def text(self) -> str:
+        """As `parse_plan` reads it.
+
+        >>> parse_plan("accuracy:.50").text
+        'accuracy:0.5'
+        """
+        return "acr" if self.radius is None else f"accuracy:{self.radius!r}"
+
+
+@dataclass(frozen=True)
+class Reached(Objective):
+    """`accuracy:R` where what is predicted is the chance of reaching R, rather than a radius."""
+
+    def value(self, radii: NDArray[np.float64]) -> NDArray[np.float64]:
+        return radii
+
 
 def parse_plan(text: str) -> Objective | None:
     """`acr` or `accuracy:R`; None for `uniform`, the same number of samples for every input.

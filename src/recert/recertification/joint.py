@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from recert import bounds
-from recert.planning import RadiusPredictor
+from recert.planning import ChancePredictor, RadiusPredictor
+from recert.planning.chances import MANY, FlipChances
 from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, safe_count, scaled
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
@@ -54,6 +55,10 @@ class Joint(ReplayMethod):
             return split_table(terms.circumstances, largest, terms.selection_samples).bound.radius(1)
         return unsplit_table(terms.circumstances, largest, terms.selection_samples).radius(2)
 
+    def chance(self, terms: Terms, largest: int, radius: float) -> ChancePredictor:
+        tables = tables_after_flips(terms.circumstances, largest, terms.selection_samples, terms.sides)
+        return FlipChances(radius, MANY, [table.radius(terms.sides) for table in tables], terms.flips)
+
 
 def _best_split(chosen: SelectedInputs, passes: Ints, terms: Terms) -> Ints:
     """Replays of noises on which f did not vote for the class, for the class alone: as many as the plan's table finds best."""
@@ -96,10 +101,35 @@ def unsplit_table(given: Circumstances, largest: int, selected: int) -> Table:
     return Table(given.noise, m[0], scaled(_statistic(given, p, m, other), given.noise))
 
 
+@lru_cache(maxsize=32)
+def tables_after_flips(given: Circumstances, largest: int, selected: int, sides: int) -> list[Table]:
+    """The same bounds after m replays of which 0, 1, 2, ... were lost, with the gains that may then be expected."""
+    p, m = fine_mesh(largest)
+    most = safe_count((1 - p) * selected, selected, given.samples)
+    if sides == 1:
+        other = np.minimum(split_table(given, largest, selected).shares * m, most)
+    else:
+        other = np.minimum((1 - p) * m, most)
+    top = m - other
+    mean = top * given.flips * (1 - p)
+    # An input that lost more than others is one where more flips, also in the other direction: losses are geometric.
+    rates = [given.flips * p * (1 + lost) / (1 + mean) for lost in MANY]
+    found = [
+        _statistic_at(given, p, m, other, np.minimum(lost / np.maximum(top, 1.0), 1.0), y)
+        for lost, y in zip(MANY, rates, strict=True)
+    ]
+    return [Table(given.noise, m[0], scaled(each, given.noise)) for each in found]
+
+
 def _statistic(given: Circumstances, p: Floats, m: Floats, other: Floats) -> Floats:
     """The statistic by which the joint bound orders outcomes, at the expected counts (`bounds.joint`): it is close to it."""
+    return _statistic_at(given, p, m, other, np.clip(given.flips * (1 - p), 0, 1), given.flips * p)
+
+
+def _statistic_at(given: Circumstances, p: Floats, m: Floats, other: Floats, x: Floats, gained: Floats) -> Floats:
+    """At shares x of one kind that are lost, and `gained` of the other."""
     top, some = m - other, np.maximum(other, 1.0)
-    x, y = np.clip(given.flips * (1 - p), 0, 1), np.where(other >= 1, np.clip(given.flips * p, 0, 1), 0.0)
+    y = np.where(other >= 1, np.clip(gained, 0, 1), 0.0)
     of_votes, of_lost = _half_width(p, given.samples, given.alpha), _half_width(1 - x, top, given.alpha)
     of_gained = np.where(other >= 1, _half_width(y, some, given.alpha), 0.0)
     spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from recert.certificates import Outcome
 from recert.noise import Noise, Stream
-from recert.planning import RadiusPredictor, Selected
+from recert.planning import ChancePredictor, RadiusPredictor, Selected
+from recert.planning.chances import ExpectedChances
 from recert.planning.tables import Circumstances
 from recert.recertification.questions import Questions, SelectedInputs
 from recert.votes import Votes
@@ -139,7 +140,7 @@ class Method(Strategy):
     """A way to certify the modified model f^p from cached votes of the original f: four pure functions.
 
     `noises` may choose numbers of replays by the selection votes alone; which noises these are may depend on the cached
-    votes. `bound` makes the claim. `expected_radius` only guides the plan.
+    votes. `bound` makes the claim. `expected_radius` and `chance` only guide the plan.
     """
 
     streams: ClassVar[frozenset[Stream]] = frozenset({Stream.ESTIMATION})
@@ -173,6 +174,10 @@ class Method(Strategy):
     @abstractmethod
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         """The radius that may be expected with up to `largest` forward passes."""
+
+    def chance(self, terms: Terms, largest: int, radius: float) -> ChancePredictor:
+        """The chance that a radius is reached, for plans that count inputs; certain or impossible, by the expected radius, unless said."""
+        return ExpectedChances(radius, self.expected_radius(terms, largest))
 
 
 @dataclass(frozen=True)

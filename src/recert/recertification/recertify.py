@@ -1,6 +1,7 @@
 """The verb `recertify`, and `draw_votes`, which only draws what it needs."""
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping, KeptVotes
 from recert.planning import Objective, parse_plan
+from recert.recertification.decision import Decision, check_alone
 from recert.recertification.looks import PendingLook, planned_share
 from recert.recertification.method import Strategy
 from recert.recertification.registry import method_named
@@ -22,6 +24,7 @@ from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
 from recert.sampling import ProgressCallback, VoteSource
 from recert.sampling.network import Model
+from recert.sequential import Enough
 
 
 def recertify(
@@ -35,6 +38,8 @@ def recertify(
     plan: str | None = None,
     certificate: str | None = None,
     family: str | int | None = None,
+    at: float | Sequence[float] | None = None,
+    enough: Enough | None = None,
     looks: int | None = None,
     identity: str | None = None,
     keep: Keep = True,
@@ -75,6 +80,11 @@ def recertify(
     pass `looks=4`: each look has a quarter of alpha, and budgets of `samples`, twice, four and eight times as many are fixed by
     the first. Take the next by calling again with one of these budgets and nothing else changed; all four hold together.
 
+    With `at`, a radius or several, the question is whether the radius is at least so large. Cached noises are replayed in their order until
+    the largest of these radii is shown of an input, or the next seems out of reach, or it has had `samples` passes: a few
+    dozen for most inputs. The error is alpha whenever one stops, so that a later call with more samples is no further look. `enough`, a
+    function of the certificates so far, may end it. There is no method, plan or look to choose.
+
     The votes that are drawn are kept in a folder beside the cache, its name with ".replays" at the end, if the cache is stored and the
     model has a name. So a run that was interrupted continues where it stopped, and another look draws only what is new;
     what it claims, and costs in alpha, is the same. `keep=False` keeps nothing, `keep=FOLDER` keeps them there.
@@ -85,10 +95,20 @@ def recertify(
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
-    asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     _check_compile(chosen, looks)
     keeping = Keeping(cache, keep)
+    if at is not None:
+        check_alone(method=method, plan=plan, looks=looks)
+        decision = Decision.of(cache.manifest, at, samples, error, certificate)
+        with (
+            _opened(model, inputs, cache, chosen, identity, samples) as opened,
+            keeping.of(opened) or nullcontext(opened) as source,
+        ):
+            return _with_drawn(decision.made(source, cache, claims, enough, chosen.progress), source)
+    if enough is not None:
+        raise ValueError("expected at=... with enough=..., got none; without a radius to decide the budget is spent")
+    asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)
     with (
         _opened(model, inputs, cache, chosen, identity, samples) as opened,
         keeping.of(opened) or nullcontext(opened) as source,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome
 from recert.noise import Stream
-from recert.planning import Choice, Objective, RadiusPredictor, best_option, equal_passes, plan_budget
+from recert.planning import Choice, Objective, RadiusPredictor, Reached, best_option, equal_passes, plan_budget
 from recert.recertification.certifying import Done, certificates
 from recert.recertification.drawing import Assignment, Block, Cost, bounded, bounds_pool, carry_out, counted
 from recert.recertification.method import Option
@@ -23,6 +23,10 @@ PILOT_SHARE = 8
 """One input in so many is done first; flips on these tell what to expect on the others."""
 PILOT_FLIPS = 0.01
 """What to expect on these: so few that nothing is lost if there are none, but bounds that fall with every flip are not chosen."""
+PILOT_FLIPS_AT_RADIUS = 0.03
+"""The same where inputs count that reach a radius: there one flip too many loses an input, and room for one costs little."""
+SCARCE = 0.02
+"""Of the cached votes: up to so many passes per input none are spent where the cached votes do not show the plan's radius."""
 MOST_OF_MEAN = 32
 """No plan gives an input more than a few times the mean; smaller tables are sooner made."""
 SMALLEST_GAIN = 1.15
@@ -45,11 +49,15 @@ def replay(task: Task, pool: Executor | None) -> Done:
     check_passes(task, task.samples)
     classes, rows, cost_of_choice = choose_classes(task)
     budget = task.samples * len(task.positions)
+    outcome = np.full(len(task.positions), Outcome.NOT_CERTIFIED_BEFORE.value, dtype=object)
+    short = rows[~may_reach(task, rows)]
+    outcome[short], rows = Outcome.LEFT_OUT_BY_PLAN.value, np.setdiff1d(rows, short)
     pilot = choose_pilot(task, rows) if has_plan(task) else rows
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
-    choice, first = choose(task, rows, PILOT_FLIPS, budget), set(pilot.tolist())
+    flips = pilot_flips(task)
+    choice, first = choose(task, rows, flips, budget), set(pilot.tolist())
     given = [each for each in assignments(rows, classes, task.options, choice) if each.row in first]
-    blocks = carry_out(task, given, PILOT_FLIPS, None)
+    blocks = carry_out(task, given, flips, None)
     others = np.setdiff1d(rows, pilot)
     if len(others):
         flips = flips_seen(task, pilot, blocks)
@@ -62,7 +70,6 @@ def replay(task: Task, pool: Executor | None) -> Done:
         given += planned
     else:
         blocks = [bounded(block, pool) for block in blocks]
-    outcome = np.full(len(task.positions), Outcome.NOT_CERTIFIED_BEFORE.value, dtype=object)
     outcome[[each.row for each in given if not each.passes]] = Outcome.LEFT_OUT_BY_PLAN.value
     return Done(classes, outcome, blocks, cost_of_choice)
 
@@ -84,10 +91,8 @@ def warn_if_hardly_better_than_anew(task: Task, rows: Ints, choice: Choice) -> N
     if task.objective is None or anew is None or len(task.options) == 1:
         return
     most = most_passes(task, anew)
-    predict, given = predictor(task, anew, 0.0, most), float(choice.passes.sum())
-    gain = (
-        equal_passes(task.beliefs.of(rows), predict, task.objective, choice.worth, most) * len(rows) / max(given, 1.0)
-    )
+    predict, given, objective = predictor(task, anew, 0.0, most), float(choice.passes.sum()), predicted(task.objective)
+    gain = equal_passes(task.beliefs.of(rows), predict, objective, choice.worth, most) * len(rows) / max(given, 1.0)
     if gain < SMALLEST_GAIN:
         warnings.warn(
             f"fresh votes alone are expected to give as much for {gain:.2f} times the forward passes: with {task.samples:,} per "
@@ -110,6 +115,33 @@ def choose_classes(task: Task) -> tuple[Ints, Ints, list[Cost]]:
     return classes, rows, [Cost.of(each) for each in drawn]
 
 
+def may_reach(task: Task, rows: Ints) -> NDArray[np.bool_]:
+    """Which rows may have the radius that the plan counts: all but those on which not even the original was certified at it.
+
+    A radius from replays is above that of the cached votes only where a modification gives far more votes than it takes. Like any
+    skip this looks at the votes that claim, and makes no claim. A larger budget is enough for such inputs as well, and beyond half
+    of the cache fresh votes may say more than the cache does: then nothing is skipped, and the chances alone decide.
+    """
+    target = None if task.objective is None else task.objective.radius
+    if target is None or task.method.votes_to_choose() or task.samples > SCARCE * task.terms.samples:
+        return np.ones(len(rows), dtype=bool)
+    of_class, of_both = (
+        task.cache.certify(alpha=task.alpha, certificate=certificate).radius[rows]
+        for certificate in ("one-sided", task.certificate)
+    )
+    return np.asarray(np.maximum(of_class, of_both) >= target)
+
+
+def counts_inputs(task: Task) -> bool:
+    """Whether the plan counts inputs at a radius."""
+    return task.objective is not None and task.objective.radius is not None
+
+
+def pilot_flips(task: Task) -> float:
+    """What to expect on pilot inputs."""
+    return PILOT_FLIPS_AT_RADIUS if counts_inputs(task) else PILOT_FLIPS
+
+
 def has_plan(task: Task) -> bool:
     """Whether anything depends on the flips to expect."""
     return len(task.options) > 1 or task.objective is not None
@@ -129,8 +161,13 @@ def flips_seen(task: Task, rows: Ints, blocks: Sequence[Block]) -> float:
     votes = task.selection.counts[rows]
     top_share = (votes[np.arange(len(rows)), task.selection.classes[rows]] + 0.5) / (votes.sum(axis=1) + 1.0)
     at_risk = float(((kept[rows] + lost[rows]) * (1 - top_share)).sum())
+    losses = int(lost[rows].sum())
+    if counts_inputs(task):
+        # Where every flip more may cost a radius, no flip on a small pilot must not mean that there is none anywhere: as if one
+        # had been seen before, at the rate that the pilot was planned for.
+        losses, at_risk = losses + 1, at_risk + 1 / pilot_flips(task)
     # One digit is enough to plan with, and lets tables be used again.
-    return float(f"{lost[rows].sum() / at_risk:.1g}") if at_risk else 0.0
+    return float(f"{losses / at_risk:.1g}") if at_risk else 0.0
 
 
 def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
@@ -148,7 +185,7 @@ def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
         option = best_option(beliefs, predictors, Objective(), task.samples, possible)
         choice = Choice(option, np.full(len(rows), task.samples))
     else:
-        choice = plan_budget(beliefs, predictors, task.objective, budget, most)
+        choice = plan_budget(beliefs, predictors, predicted(task.objective), budget, most)
     back = np.argsort(order)
     return replace(choice, option=choice.option[back], passes=choice.passes[back])
 
@@ -161,10 +198,18 @@ def most_passes(task: Task, option: Option) -> int:
 
 
 def predictor(task: Task, option: Option, flips: float, most: int) -> RadiusPredictor:
-    """The radius to expect of an option. Similar budgets share its tables."""
+    """The radius to expect of an option, or the chance that it reaches the plan's. Similar budgets share its tables."""
     larger = MOST_OF_MEAN * 2 ** int(task.samples - 1).bit_length()
     largest = max(most, min(option.method.most_passes(task.terms.samples), larger))
-    return option.method.expected_radius(replace(task.terms, sides=option.sides, flips=flips), largest)
+    terms = replace(task.terms, sides=option.sides, flips=flips)
+    if task.objective is None or task.objective.radius is None:
+        return option.method.expected_radius(terms, largest)
+    return option.method.chance(terms, largest, task.objective.radius)
+
+
+def predicted(objective: Objective) -> Objective:
+    """What is made of predictions: radii are worth what they are, and so are chances to reach one."""
+    return objective if objective.radius is None else Reached(objective.radius)
 
 
 def assignments(rows: Ints, classes: Ints, options: Sequence[Option], choice: Choice) -> list[Assignment]:

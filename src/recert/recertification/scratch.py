@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from recert.certificates import Outcome, claim_one_sided, claim_two_sided
 from recert.noise import Stream
 from recert.noise.keys import LARGEST_SAMPLE
-from recert.planning import RadiusPredictor, Selected
+from recert.planning import ChancePredictor, RadiusPredictor, Selected
+from recert.planning.chances import FreshVotesChances
 from recert.planning.tables import fresh_votes_table
 from recert.recertification.method import Bounds, Counts, Method, Noises, Option, Terms
 from recert.votes import Votes, count_votes
@@ -45,6 +46,9 @@ class ScratchCached(Method):
 
     def expected_radius(self, terms: Terms, largest: int) -> RadiusPredictor:
         return fresh_votes_table(terms.alpha / terms.sides, terms.noise, largest).radius(terms.sides)
+
+    def chance(self, terms: Terms, largest: int, radius: float) -> ChancePredictor:
+        return FreshVotesChances(radius, self.expected_radius(terms, largest))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Two components in series: P(f^p votes c) >= P(f votes c) * P(f^p votes c | f votes c). Ours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
-from recert.planning import RadiusPredictor
+from recert.planning import ChancePredictor, RadiusPredictor
+from recert.planning.chances import FEW, FlipChances
 from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
@@ -57,6 +58,12 @@ class Series(ReplayMethod):
         # With rivals, noises are replayed as they come: of m of them, the class has p m, and (1 - q) m are not for a rival.
         return table.radius(1) if terms.sides == 1 else table.as_noises_come().radius(2)
 
+    def chance(self, terms: Terms, largest: int, radius: float) -> ChancePredictor:
+        after = [
+            table.radius(terms.sides) for table in tables_after_flips(self, terms.circumstances, largest, terms.sides)
+        ]
+        return FlipChances(radius, FEW, after, terms.flips)
+
 
 @dataclass(frozen=True)
 class FewFlips(Series):
@@ -89,3 +96,21 @@ def bound_table(method: Series, given: Circumstances, largest: int) -> Table:
         return method.lower_bound(EventCounts(votes, lost, m, none, none), given.samples, given.alpha)
 
     return table_at_expected_flips(given, m[0], bound, method.flips_to_expect * m * given.flips * (1 - p))
+
+
+def tables_after_flips(method: Series, given: Circumstances, largest: int, sides: int) -> list[Table]:
+    """The bound after m replays of which 0, 1, 2, ... were lost. With rivals noises are replayed as they come."""
+    tables = [_table_after(method, replace(given, flips=0.0), largest, lost) for lost in FEW]
+    return tables if sides == 1 else [table.as_noises_come() for table in tables]
+
+
+@lru_cache(maxsize=128)
+def _table_after(method: Series, given: Circumstances, largest: int, lost: int) -> Table:
+    """Whatever flips are expected: other changes of a network, with other flips, are planned by the same table."""
+    p, m = mesh(largest)
+    votes, none = np.round(p * given.samples), np.zeros_like(m)
+
+    def bound(flips: Floats) -> Floats:
+        return method.lower_bound(EventCounts(votes, flips, m, none, none), given.samples, given.alpha)
+
+    return table_at_expected_flips(given, m[0], bound, np.full_like(m, lost))

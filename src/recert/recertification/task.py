@@ -41,6 +41,9 @@ class Task:
     family: int = 1
     progress: ProgressCallback | None = None
 
+    def __post_init__(self) -> None:
+        self.cache.require_equal_votes("to re-certify from")
+
     @classmethod
     def of(cls, source: VoteSource, cache: Cache, method: Strategy, **settings: Any) -> Self:
         """For the inputs of a source, equal ones once."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from recert.certificates import Certificates, Outcome, Settings, Together
+from recert.certificates.stored_table import read_table
 from recert.errors import RecertError
 from recert.models.numerics import Numerics
 from recert.report.results import NOTES, PROXY_COSTS, Ints, Result
@@ -29,10 +29,11 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     if not where.is_file():
         raise FileNotFoundError(f"expected a result file, got {str(where)!r}, which does not exist")
     try:
-        # Without partitioning: a folder named like "label=3" in the path would otherwise become a column.
-        table = pq.read_table(where, partitioning=None)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
+        table = read_table(where)
+    except (pa.ArrowException, OSError) as error:
         raise NotAResult(_refusal(where, "a file that is not Parquet")) from error
+    except ValueError as error:
+        raise NotAResult(_refusal(where, str(error))) from error
     metadata = table.schema.metadata or {}
     if b"recert" not in metadata:
         raise NotAResult(_refusal(where, "a table of something else"))

@@ -15,9 +15,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from recert.errors import UnusableModel
 from recert.models.digest import numerics_on
 from recert.models.inference import PreparedModel
-from recert.models.numerics import Numerics
+from recert.models.numerics import PACKAGES, Numerics
 from recert.models.onnx_model import OnnxModel
-from recert.models.trusted import is_torchs
+from recert.models.trusted import is_torchs, packages_of
 from recert.votes import Votes, nobody, vote_dtype
 
 Model = nn.Module | Callable[[Tensor], Any]
@@ -55,6 +55,9 @@ class Network:
         of_model = {"memory_format": "channels-last" if self.channels_last else "contiguous"}
         if isinstance(self.model, nn.Module) and any(isinstance(module, OnnxModel) for module in self.model.modules()):
             of_model["onnxruntime"] = version("onnxruntime")
+        modules = self.model.modules() if isinstance(self.model, nn.Module) else ()
+        if packages := packages_of({type(module) for module in modules}):
+            of_model[PACKAGES] = ", ".join(packages)
         of_model["compiled"] = str(isinstance(self.model, PreparedModel) and self.model.inference.compiled)
         return of_device.joined(Numerics.from_text(of_model))
 

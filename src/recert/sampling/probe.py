@@ -1,10 +1,10 @@
 """A vote must be a function of (model, input, sample). The probe finds networks for which it is not."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recert.errors import UnusableModel
-from recert.models.inference import tf32_flags
+from recert.models.inference import PreparedModel, tf32_flags
 from recert.sampling.network import Network
 
 PROBE_BATCHES = 5
@@ -17,9 +17,9 @@ TOLERANCE_OF_HALF = 5e-2
 def probe(network: Network, batch: Tensor) -> None:
     """Refuse a network whose answer varies between calls or depends on the other rows of the batch.
 
-    Five passes if the network can be used. Rows of either half come again, at their places, in a batch whose other rows are
+    Five passes, and one row, if the network can be used. Rows of either half come again, at their places, in a batch whose other rows are
     four times as large: their answers must be the same, to the bit. Then the batch comes in reverse, and filled with copies of its
-    last row: a network that counts rows, ranks them or looks at the first one then gives others.
+    last row: a network that counts rows, ranks them or looks at the first one then gives others. At last that row comes alone.
     """
     half = max(1, len(batch) // 2)
     first = network.answer(batch)
@@ -36,6 +36,23 @@ def probe(network: Network, batch: Tensor) -> None:
     alone = network.answer(_joined(batch, batch[-1:].expand_as(batch)))
     if not _close(last, alone):
         _refuse(network, batch, first, last, alone)
+    _check_alone(network, batch[-1:], last[:1])
+
+
+def _check_alone(network: Network, row: Tensor, expected: Tensor) -> None:
+    """Refuse a network that looks at how many rows there are. Functions that count their calls are asked no more; a compiled
+    network would be compiled anew, and a graph that was made for one size takes no other."""
+    compiled = isinstance(network.model, PreparedModel) and network.model.inference.compiled
+    if not isinstance(network.model, nn.Module) or compiled:
+        return
+    try:
+        answer = network.answer(torch.empty_like(row).copy_(row))
+    except Exception:  # of any kind: it is for one size
+        return
+    if not _close(expected, answer):
+        raise UnusableModel(
+            "a row's output depends on how many rows its batch has: alone it is another; make the network compute each row by itself"
+        )
 
 
 def _joined(batch: Tensor, *parts: Tensor) -> Tensor:

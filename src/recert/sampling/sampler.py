@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from recert.errors import UnusableInputs, UnusableModel, first_line
+from recert.models.classes import kept_by_methods
 from recert.models.digest import identify
 from recert.models.inference import PreparedModel
 from recert.models.numerics import Numerics
@@ -68,6 +70,11 @@ class Sampler:
         return self._network.numerics(self.batch_size)
 
     @property
+    def passes_at_once(self) -> int:
+        """How many passes take as long as one: on a GPU those of a batch, which is padded."""
+        return self.batch_size if self._network.device.type == "cuda" else 1
+
+    @property
     def probe_passes(self) -> int:
         """Forward passes spent on finding out whether the model can be certified."""
         return PROBE_BATCHES * self.batch_size
@@ -102,7 +109,9 @@ class Sampler:
             return
         remedy = "nothing that was drawn since the last part is kept; keep the model as it is while votes are drawn"
         if identify(self._network.model, self._name) != self.identity:
-            raise UnusableModel(f"the model was changed while its votes were drawn; {remedy}")
+            raise UnusableModel(
+                f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {remedy}"
+            )
         again = self._again
         if again is None:
             chunks = self._drawn(self._first.works, "replaying", None, replaying=False)
@@ -271,3 +280,12 @@ def _raising(error: Exception) -> Ticket:
         raise error
 
     return ticket
+
+
+def _what_may(model: Any) -> str:
+    """The attributes that a model's own methods assign, for the message."""
+    parts = model.modules() if isinstance(model, nn.Module) else ()
+    names = {
+        name for part in parts for name in kept_by_methods(type(part)) if name in vars(part) or name in part._buffers
+    }
+    return f" (its methods assign {', '.join(sorted(names)[:5])})" if names else ""

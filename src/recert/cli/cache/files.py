@@ -70,7 +70,7 @@ def merge(
     m = whole.manifest
     votes = f"{m.samples} votes each" if whole.promises_votes else "scattered votes"
     say(escape(f"{out}: {len(m.inputs)} inputs of {len(stores)} stores, {votes}, in {len(m.parts)} parts"))
-    if whole.missing():
+    if whole.missing() or whole.to_be_planned():
         say("some votes are missing; run certify with this store: it continues where the shards stopped")
 
 

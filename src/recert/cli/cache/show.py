@@ -29,7 +29,7 @@ def show_cache(
     from recert.cache import Cache
 
     cache = Cache.open(store, public_key=public_key)
-    complete = not cache.missing()
+    complete = not cache.missing() and not cache.to_be_planned()
     facts = {**_facts(cache, store), "complete": complete}
     charts = _charts(cache) if complete and cache.promises_votes and cache.digests else {}
     if format is o.Format.TABLE:
@@ -56,6 +56,7 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
     votes = {f"{name} votes of all inputs": cache.totals(stream)[0] for name, stream in STREAMS.items()}
     promised = {
         "selection votes per input": m.selection_samples, "votes per input": m.samples,
+        **({"votes shared out by plan": m.plan} if m.plan else {}),
         "looks": ", ".join(map(str, m.looks)), "alpha": m.alpha, "certificate": m.certificate, "family": m.family,
     }  # fmt: skip
     return {
@@ -85,7 +86,9 @@ def _charts(cache: "Cache") -> dict[str, list[Bin]]:
 
     result = cache.certificates
     radii = result.radius[result.certified]
-    charts = {"inputs by share of votes for the class": bins(result.top_votes / cache.manifest.samples, list(SHARES))}
+    charts = {
+        "inputs by share of votes for the class": bins(result.top_votes / np.maximum(result.samples, 1), list(SHARES))
+    }
     if len(radii) and radii.max() > 0:
         edges = np.linspace(0.0, float(radii.max()), RADIUS_BINS + 1).tolist()
         charts["certified inputs by radius"] = bins(radii, edges)

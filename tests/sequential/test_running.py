@@ -1,0 +1,149 @@
+"""Decisions at a radius beside everything else: stores, interruption, networks that fail, Ray, the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+import recert
+from recert.cli import app
+from recert.errors import UnusableInputs
+from recert.noise import Stream
+
+NOISE = recert.Gaussian(0.5)
+
+
+def network(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 3)).eval()
+
+
+def inputs(count: int = 12) -> np.ndarray:
+    return np.random.default_rng(1).random((count, 3, 2, 2), dtype=np.float32)
+
+
+def test_votes_are_kept_and_used_again(tmp_path: Path) -> None:
+    x, store = inputs(), tmp_path / "store"
+    first = recert.certify(network(), x, noise=NOISE, at=0.2, samples=40, store=store)
+    second = recert.certify(network(), x, noise=NOISE, at=0.2, samples=2_000, store=store)
+    assert np.all(second.certified[first.certified])
+    assert second.certified.sum() > first.certified.sum()
+    alone = recert.certify(network(), x, noise=NOISE, at=0.2, samples=2_000)
+    assert np.array_equal(alone.radius, second.radius)
+    assert np.array_equal(alone.forward_passes, second.forward_passes)
+    # A certification with a fixed number uses what is there, and is what it would be without.
+    cache = recert.certify(network(), x, noise=NOISE, samples=500, selection_samples=60, store=store)
+    fresh = recert.certify(network(), x, noise=NOISE, samples=500, selection_samples=60)
+    assert np.array_equal(cache.counts(Stream.ESTIMATION), fresh.counts(Stream.ESTIMATION))
+    assert np.array_equal(cache.certificates.radius, fresh.certificates.radius)
+
+
+def test_a_run_that_is_interrupted_goes_on(tmp_path: Path) -> None:
+    x, store, calls = inputs(), tmp_path / "store", [0]
+
+    def stop(_: recert.Certificates) -> bool:
+        calls[0] += 1
+        if calls[0] == 3:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        recert.certify(network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, enough=stop)
+    drawn: list[int] = []
+    again = recert.certify(
+        network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, progress=lambda p: drawn.append(p.done)
+    )
+    whole = recert.certify(network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000)
+    assert np.array_equal(again.radius, whole.radius)
+    assert again.outcome.tolist() == whole.outcome.tolist()
+
+
+def test_equal_inputs_are_decided_once_and_charged_once() -> None:
+    x = inputs(3)
+    result = recert.certify(network(), np.concatenate([x, x]), noise=NOISE, at=0.2, samples=1_000)
+    assert np.array_equal(result.radius[:3], result.radius[3:])
+    assert np.all(result.forward_passes[3:] == 0)
+
+
+def test_an_input_on_which_the_network_raises_is_named_and_others_are_drawn(tmp_path: Path) -> None:
+    x = inputs(6)
+    x[4] += 100
+
+    class Fails(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            if bool((batch > 50).any()):
+                raise RuntimeError("too bright")
+            return self.inner(batch)
+
+    cache = recert.certify(network(), x, noise=NOISE, samples=400, selection_samples=50)
+    seen: list[int] = []
+
+    def watch(so_far: recert.Certificates) -> bool:
+        seen.append(int(so_far.certified.sum()))
+        return False
+
+    with pytest.raises(UnusableInputs, match=r"input 4 .*too bright"):
+        recert.recertify(Fails().eval(), x, cache, samples=300, at=0.1, enough=watch)
+    assert seen[-1] >= 3
+
+
+class TestCommandLine:
+    @pytest.fixture(scope="class")
+    def store(self, tmp_path_factory: pytest.TempPathFactory) -> str:
+        store = str(tmp_path_factory.mktemp("cache") / "store")
+        self.run("certify", "--samples", "600", "--store", store)
+        return store
+
+    @staticmethod
+    def run(command: str, *more: str) -> Any:
+        result = CliRunner().invoke(app, [command, "--model", "digits", "--data", "digits", "--count", "20", *more])
+        assert result.exit_code in (0, 3), result.output
+        return result
+
+    def test_a_grid(self, tmp_path: Path) -> None:
+        result = self.run(
+            "certify", "--at", "0.25,0.5", "--samples", "2000", "--store", str(tmp_path / "s"), "--format", "csv"
+        )
+        header, row = result.stdout.splitlines()[:2]
+        assert header == "model,accuracy at 0.25,accuracy at 0.5,out of reach,undecided,passes per input,seconds"
+        shares = dict(zip(header.split(",")[1:], map(float, row.split(",")[1:]), strict=True))
+        assert shares["accuracy at 0.25"] >= shares["accuracy at 0.5"] > 0.3
+        assert shares["passes per input"] < 1_500
+
+    @pytest.mark.parametrize(("limit", "code", "word"), [(0.2, 0, "met"), (0.99, 3, "not met")])
+    def test_a_requirement_ends_the_run(self, store: str, limit: float, code: int, word: str) -> None:
+        result = self.run(
+            "recertify", "--store", store, "--approximation", "prune:0.1", "--at", "0.5", "--require", f"accuracy:0.5>={limit}",
+            "--no-keep-votes",
+        )  # fmt: skip
+        assert result.exit_code == code
+        assert f"{word}: accuracy:0.5>={limit}" in result.stderr
+        # Where it cannot be met any more, the rest is not drawn.
+        assert ("inputs undecided" in result.stderr) is (code == 3)
+
+    def test_it_goes_with_no_proxy(self) -> None:
+        result = CliRunner().invoke(
+            app, ["certify", "--model", "digits", "--data", "digits", "--at", "0.5", "--proxy", "int8"]
+        )
+        assert result.exit_code != 0
+        assert "expected no --proxy with --at" in str(result.exception or result.stderr)
+
+
+def test_a_store_with_a_plan_keeps_it(tmp_path: Path) -> None:
+    """Votes that decide are added beside; what the store promises, and claims, stays."""
+    x, store = inputs(), tmp_path / "store"
+    planned = recert.certify(network(), x, noise=NOISE, samples=300, plan="acr", store=store)
+    recert.certify(network(), x, noise=NOISE, at=0.2, samples=900, store=store)
+    again = recert.Cache.open(store)
+    assert again.manifest.planned == planned.manifest.planned
+    assert np.array_equal(again.certificates.radius, planned.certificates.radius)
+    with pytest.raises(ValueError, match="expected no plan with at="):
+        recert.certify(network(), x, noise=NOISE, at=0.2, samples=900, plan="acr")
