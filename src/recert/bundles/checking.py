@@ -51,7 +51,8 @@ class Check:
         if self.problems:
             more = f", and {len(self.problems) - 1} more" if len(self.problems) > 1 else ""
             return f"{self.name} does not hold: {self.problems[0]}{more}"
-        but = f", but {len(self.not_checked)} things were not checked" if self.not_checked else ""
+        open_ = len(self.not_checked)
+        but = f", but {open_} {'thing was' if open_ == 1 else 'things were'} not checked" if open_ else ""
         return f"{self.name} holds: this model file has the certificates of {self.inputs} inputs that are stated{but}"
 
 
