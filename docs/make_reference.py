@@ -44,6 +44,7 @@ Every command is also reached by `python -m recert`.
 GROUPS = {
     "What to call": (
         "certify", "recertify", "certify_by_proxy", "predict", "select", "compare", "audit", "expected_gain", "train", "approximate", "prepare", "draw_votes", "bill",
+        "candidates", "save_model", "load_model", "bundle", "check",
     ),
     "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Remote", "Progress"),
     "What comes back": ("Cache", "Certificates", "Certificate", "ExpectedGain", "Outcome", "Numerics", "Bill", "RecertError"),

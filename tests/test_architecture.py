@@ -47,7 +47,7 @@ NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "stor
 ALLOWED = {
     "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
-    "models": {"errors", "extras"},
+    "models": {"errors", "extras", "registration"},
     "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "parquet_pages", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
@@ -72,7 +72,12 @@ ALLOWED = {
     "choosing": {
         "engines", "bounds", "cache", "caching", "certificates", "certification", "extras", "keeping", "models", "noise", "planning", "progress", "recertification", "sampling",
     },
-    "approximations": {"registration", "errors", "models", "noise", "sampling"},
+    "bundles": {
+        "approximations", "auditing", "bounds", "cache", "caching", "certificates", "certification", "choosing", "engines", "errors", "keeping", "models", "noise",
+        "planning", "recertification", "report", "sampling", "storage", "version",
+    },
+    "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
+    "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "storage", "version"},

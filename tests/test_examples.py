@@ -1,6 +1,7 @@
 """Every example runs from beginning to end, in a process of its own, and says what it is expected to say."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ SAYS = {
     "fine_tuned.py": "fine-tuned: ACR",
     "choose_compressed.py": "winner: ",
     "check_with_an_attack.py": "0.99 x the radius: the prediction changed on 0 of",
+    "http_server.py": "16 at a time: ",
 }
 
 
@@ -31,6 +33,44 @@ def test_script(name: str, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert SAYS[name] in run.stdout
     assert "None" not in run.stdout
+
+
+def released(folder: Path, require: str) -> "subprocess.CompletedProcess[str]":
+    """The pipeline's script, in a fresh folder."""
+    small = {"MODEL": "digits", "DATA": "digits", "COUNT": "8", "CERTIFY": "500", "SAMPLES": "100"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "RECERT": f"{sys.executable} -m recert",
+        **small,
+        "REQUIRE": require,
+    }
+    script = ["sh", str(EXAMPLES / "pre-release.sh")]
+    return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_a_release_that_is_robust_enough(tmp_path: Path) -> None:
+    run = released(tmp_path, "accuracy:0.1>=0.5")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1].startswith(
+        "release.recert holds: this model file has the certificates of 8 inputs"
+    )
+    assert (tmp_path / "release" / "release.recert").is_file()
+
+
+def test_a_release_that_is_not(tmp_path: Path) -> None:
+    run = released(tmp_path, "accuracy:0.5>=1.01")
+    assert run.returncode == 3, run.stderr
+    assert not (tmp_path / "release" / "release.recert").exists()
+
+
+def test_the_action_runs_the_script() -> None:
+    text = (EXAMPLES / "github-action.yml").read_text()
+    assert "run: sh examples/pre-release.sh" in text
+    variables = re.findall(r"^          ([A-Z]+): ", text, re.M)
+    script = (EXAMPLES / "pre-release.sh").read_text()
+    assert {"MODEL", "DATA", "REQUIRE"} < set(variables)
+    assert all(f"${{{name}:" in script for name in variables if name != "SIGNING_KEY")
 
 
 def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

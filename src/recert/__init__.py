@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from recert.approximations.approximation import approximate as approximate
     from recert.approximations.calibration import Calibration as Calibration
     from recert.approximations.registry import register_approximation as register_approximation
+    from recert.approximations.rules import candidates as candidates
+    from recert.approximations.saving import save_model as save_model
     from recert.auditing.audit import audit as audit
     from recert.billing import Bill as Bill
     from recert.billing import bill as bill
+    from recert.bundles.checking import check as check
+    from recert.bundles.writing import bundle as bundle
     from recert.cache import Cache as Cache
     from recert.caching import CachingSource as CachingSource
     from recert.certificates import Certificate as Certificate
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from recert.gain import ExpectedGain as ExpectedGain
     from recert.gain import expected_gain as expected_gain
     from recert.models.inference import prepare as prepare
+    from recert.models.loading import load_model as load_model
     from recert.models.normalization import Normalize as Normalize
     from recert.models.numerics import Numerics as Numerics
     from recert.noise import Gaussian as Gaussian
@@ -60,14 +65,19 @@ if TYPE_CHECKING:
     from recert.sampling import VoteSource as VoteSource
     from recert.sampling import Work as Work
     from recert.sampling import open_source as open_source
+    from recert.smoothed import Smoothed as Smoothed
 
 # Names are imported when they are first used: reading a cache or asking for --help does not load torch.
 _MODULES = {
     "recert.approximations.approximation": ("approximate",),
     "recert.approximations.calibration": ("Calibration",),
     "recert.approximations.registry": ("register_approximation",),
+    "recert.approximations.rules": ("candidates",),
+    "recert.approximations.saving": ("save_model",),
     "recert.auditing.audit": ("audit",),
     "recert.billing": ("Bill", "bill"),
+    "recert.bundles.checking": ("check",),
+    "recert.bundles.writing": ("bundle",),
     "recert.cache": ("Cache",),
     "recert.caching": ("CachingSource",),
     "recert.certificates": ("Certificate", "Certificates", "Outcome"),
@@ -79,12 +89,14 @@ _MODULES = {
     "recert.errors": ("RecertError",),
     "recert.gain": ("ExpectedGain", "expected_gain"),
     "recert.models.inference": ("prepare",),
+    "recert.models.loading": ("load_model",),
     "recert.models.normalization": ("Normalize",),
     "recert.models.numerics": ("Numerics",),
     "recert.noise": ("Gaussian", "Laplace", "Noise", "Splitting", "Stream", "Uniform", "parse_noise", "register_noise"),
     "recert.proxy": ("certify_by_proxy",),
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "Remote", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
+    "recert.smoothed": ("Smoothed",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")

@@ -66,6 +66,14 @@ class NotAResult(RecertError):
     """The file does not hold certificates: give what `-o FILE.parquet` or `to_parquet` wrote, or a cache."""
 
 
+class CorruptBundle(RecertError):
+    """A file is no bundle, or holds what none of ours does: get it anew from whoever made it, and do not use it."""
+
+
+class UntrustedBundle(RecertError):
+    """A bundle is not what the owner of the given public key signed: get the signed one."""
+
+
 class StoreBusy(RecertError):
     """Another process is writing to this store: wait for it, or use another store."""
 

@@ -67,7 +67,7 @@ def test_noise_has_the_scale_that_was_asked_for():
         (Uniform(0.3), stats.uniform(-0.3, 0.6)),
         (Gaussian(0.3, grid=1 / 256), stats.norm(scale=0.3)),
     ],
-    ids=str,
+    ids=["laplace", "uniform", "grid"],
 )
 def test_noise_of_any_family_is_drawn_anew_for_every_image_and_every_batch(noise, law):
     images = torch.rand(60, 1, 16, 16).mul(256).round().div(256)

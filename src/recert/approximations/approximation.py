@@ -1,8 +1,9 @@
 """`approximate`: a cheaper model, what was done to it, and the evidence that something was."""
 
 import copy
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,9 @@ from recert.models.exported_program import as_module, in_eval_mode
 from recert.models.permanent import copied, permanent
 from recert.sampling.inputs import checked_inputs
 
+if TYPE_CHECKING:
+    from recert.models.cards import ModelCard
+
 EXAMPLE_ROWS = 8
 
 
@@ -29,11 +33,23 @@ class Approximation:
     description: str
     facts: dict[str, str]
 
+    def save(
+        self, path: str | os.PathLike[str], *, architecture: str | None = None, example_input: Any = None
+    ) -> "ModelCard":
+        """Write the model and its card, as `save_model` does: .onnx for int8 and int8-twin, else .safetensors."""
+        from recert.approximations.saving import save_model
+
+        return save_model(
+            self.model, path, architecture=architecture, approximation=self.spec, description=self.description, facts=self.facts,
+            example_input=example_input,
+        )  # fmt: skip
+
 
 def approximate(
     model: nn.Module, spec: str, *, calibration: Calibration | None = None, example_input: Any = None
 ) -> Approximation:
     """Make a cheaper model by its spec (`int8`, `prune:0.1`, ...; see `available_approximations`), or step by step (`prune:0.3+int8`).
+    A step may be limited to layers by name, `prune:0.5[layer3.*]`, or leave some out, `int8[!conv1,!fc]`.
 
     The given model stays as it is. Refused with UnusableModel: a result that is the same as the model, and one whose
     output for a row depends on the other rows of its batch. Both are looked at on `example_input` (a batch), or else on
@@ -66,12 +82,14 @@ def _made(model: nn.Module, spec: str, calibration: Calibration | None, example_
 
 def _one_step(model: nn.Module, step: Parsed, calibration: Calibration | None, example: Tensor | None) -> Approximation:
     spec = step.spec
-    context = Context(spec, calibration, example, step.kind.description)
+    context = Context(spec, calibration, example, step.kind.description, layers=step.layers)
     original = in_eval_mode(_copied(permanent(model)))
     made = step.kind.load()(copy.deepcopy(original), step.argument, context)
     if not isinstance(made, nn.Module):
         raise UnusableModel(f"expected {spec} to return a torch.nn.Module, got {type(made).__name__}")
     in_eval_mode(made)
+    if step.layers is not None:
+        context.description += f"; limited to layers by {step.layers}"
     facts = {**context.facts, "bytes": f"{_bytes(made)} (was {_bytes(original)})"}
     facts["batch_mates"] = check_rows_independent(made, example, spec)
     facts["changed"] = check_changed(original, made, example, spec)

@@ -13,6 +13,7 @@ import warnings
 
 import torch
 from torch import nn
+from torch.nn.modules.conv import _ConvNd
 
 from recert.approximations.context import Context
 from recert.approximations.onnx_file import describe
@@ -62,7 +63,14 @@ def _kernels_off_by(file: bytes, context: Context) -> str:
 
 def _file(model: nn.Module, context: Context) -> bytes:
     calibration = context.required_calibration()
-    file = quantised_file(model.cpu().float(), calibration)
+    file = quantised_file(model.cpu().float(), calibration, _limited_to(model, context))
     context.facts.update(calibration.facts())
     context.facts.update(describe(file))
     return file
+
+
+def _limited_to(model: nn.Module, context: Context) -> frozenset[str] | None:
+    """The names of the layers that are meant; None if all are."""
+    if context.layers is None:
+        return None
+    return context.chosen([name for name, layer in model.named_modules() if isinstance(layer, _ConvNd | nn.Linear)])

@@ -10,6 +10,7 @@ from torch import nn
 
 from recert.approximations.calibration import Calibration
 from recert.approximations.onnx_file import with_float_outputs
+from recert.approximations.onnx_layers import nodes_beside
 from recert.errors import UnusableModel
 from recert.models.onnx_export import export, first_cause, quietly, without_metadata
 from recert.models.onnx_model import import_onnx
@@ -23,14 +24,19 @@ QUANTISED_OPERATORS = [
 CALIBRATION_BATCH = 64
 
 
-def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
-    """The bytes of a static, per-channel u8s8 QDQ file of a float32 model on the CPU, with float32 logits."""
+def quantised_file(model: nn.Module, calibration: Calibration, layers: frozenset[str] | None = None) -> bytes:
+    """The bytes of a static, per-channel u8s8 QDQ file of a float32 model on the CPU, with float32 logits.
+
+    With `layers`, only these (by their names in the model) and what lies between two of them.
+    """
     onnx, _ = import_onnx("onnx"), import_onnx("onnxruntime.quantization")
     with tempfile.TemporaryDirectory() as folder, quietly():
         exported, prepared, quantised = (str(Path(folder, f"{step}.onnx")) for step in ("exported", "prepared", "int8"))
         export(model, calibration.noisy(0, 2), exported)
         try:
-            _quantise(exported, prepared, quantised, calibration)
+            _quantise(exported, prepared, quantised, calibration, layers)
+        except UnusableModel:
+            raise
         except Exception as error:
             raise UnusableModel(
                 f"onnxruntime could not quantise the exported model: {first_cause(error)}; "
@@ -41,7 +47,9 @@ def quantised_file(model: nn.Module, calibration: Calibration) -> bytes:
     return content
 
 
-def _quantise(exported: str, prepared: str, quantised: str, calibration: Calibration) -> None:
+def _quantise(
+    exported: str, prepared: str, quantised: str, calibration: Calibration, layers: frozenset[str] | None
+) -> None:
     quantization = import_onnx("onnxruntime.quantization")
     # Shapes are in the export; inferring them again fails on some graphs (ConvNeXt, ViT).
     import_onnx("onnxruntime.quantization.shape_inference").quant_pre_process(
@@ -54,7 +62,7 @@ def _quantise(exported: str, prepared: str, quantised: str, calibration: Calibra
         _reader(calibration, graph.input[0].name),
         quant_format=quantization.QuantFormat.QDQ,
         op_types_to_quantize=QUANTISED_OPERATORS,
-        nodes_to_exclude=_products_of_activations(graph),
+        nodes_to_exclude=_products_of_activations(graph) + ([] if layers is None else nodes_beside(graph, layers)),
         per_channel=True,
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,

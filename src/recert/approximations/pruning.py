@@ -11,6 +11,7 @@ from recert.approximations.context import Context
 from recert.errors import UnusableModel
 
 Layers = list[tuple[nn.Module, str]]
+NamedLayers = list[list[tuple[str, nn.Module]]]
 
 
 def prune_globally(model: nn.Module, argument: str | None, context: Context) -> nn.Module:
@@ -41,7 +42,7 @@ def prune_by_layer(model: nn.Module, argument: str | None, context: Context) -> 
 def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context) -> nn.Module:
     # torch.nn.utils.prune concatenates weights with view(), which needs contiguous memory.
     model = model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    sharing = _layers_by_weight(model)
+    sharing = _limited(_layers_by_weight(model), context)
     weights = [_weight(layers[0]) for layers in sharing]
     total, zero_before = sum(w.numel() for w in weights), _zeros(weights)
     apply([(layers[0], "weight") for layers in sharing])
@@ -55,9 +56,20 @@ def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context)
     return model
 
 
-def _layers_by_weight(model: nn.Module) -> list[list[nn.Module]]:
-    """Convolutions and linear layers, those that share one weight together."""
-    sharing: dict[int, list[nn.Module]] = {}
+def _limited(sharing: NamedLayers, context: Context) -> list[list[nn.Module]]:
+    """The layers that are meant. Layers that share a weight are meant or not together: it is one tensor."""
+    chosen = context.chosen([name for layers in sharing for name, _ in layers])
+    for layers in sharing:
+        if len({name in chosen for name, _ in layers}) > 1:
+            raise ValueError(
+                f"expected {context.spec} to mean all layers that share a weight, or none, got some of {', '.join(name for name, _ in layers)}"
+            )
+    return [[layer for _, layer in layers] for layers in sharing if layers[0][0] in chosen]
+
+
+def _layers_by_weight(model: nn.Module) -> NamedLayers:
+    """Convolutions and linear layers with their names, those that share one weight together."""
+    sharing: dict[int, list[tuple[str, nn.Module]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, _ConvNd | nn.Linear):
             if "weight" not in dict(module.named_parameters(recurse=False)):
@@ -65,7 +77,7 @@ def _layers_by_weight(model: nn.Module) -> list[list[nn.Module]]:
                     f"the weight of {name or 'the model'} is computed from other tensors (a parametrisation or a pruning mask); "
                     "make it permanent first, with torch.nn.utils.parametrize.remove_parametrizations or prune.remove"
                 )
-            sharing.setdefault(id(module.weight), []).append(module)
+            sharing.setdefault(id(module.weight), []).append((name, module))
     if not sharing:
         raise UnusableModel("expected a model with convolutions or linear layers to prune, got one without any")
     return list(sharing.values())

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,6 +29,14 @@ from recert.sampling import ProgressCallback
 def most_finalists(alpha: float) -> int:
     """How often alpha can be halved before half of it, which two-sided bounds spend, is smaller than they are proved for."""
     return math.floor(math.log2(alpha / (2 * bounds.SMALLEST_ALPHA)))
+
+
+def distinct(digests: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+    """Equal inputs are certified once: each input once, where it is for the first time, and which of them every input is."""
+    # Backwards, so that of equal inputs the first is written last and remains.
+    first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
+    row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
+    return list(row), np.array([first[digest] for digest in row]), np.array([row[digest] for digest in digests])
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,12 @@ class Search:
                         status, winner = Status.WINNER, (candidate.name, result)
             entries.append(self._entry(candidate, costs[candidate.name], status, result))
         return tuple(entries), winner
+
+    def certified_again(self, source: CachingSource, finalist: int) -> Certificates:
+        """The final of one candidate once more, in the place that it had: its own race and votes are all that it depends on."""
+        (candidate,) = self._first_round({"": source})
+        candidate.race()
+        return self._certified(candidate, finalist)
 
     def _first_round(self, sources: Mapping[str, CachingSource]) -> list[RacingCandidate]:
         manifest = self.cache.manifest

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from recert.caching import CachingSource
 from recert.certification import CERTIFICATES, check_settings, family_members
 from recert.choosing.costs import CostModel, find_costs
 from recert.choosing.result import Chosen
-from recert.choosing.search import Search, most_finalists
+from recert.choosing.search import Search, distinct, most_finalists
 from recert.engines import Execution, chosen_execution, open_votes
 from recert.keeping import Keep, Keeping
 from recert.models.calibrated import warn_of_calibration
@@ -82,13 +82,13 @@ def select(
         show = stack.enter_context(shown(chosen.progress))
         sources = _opened(stack, candidates, inputs, cache, chosen, Keeping(cache, keep))
         digests, known_labels = _inputs(sources, labels)
-        distinct, positions, rows = _distinct(digests)
+        each_once, positions, rows = distinct(digests)
         calibrated = {name: warn_of_calibration(model, digests, stacklevel=2) for name, model in candidates.items()}
         claims = family_members(family, digests)
         bounds.check_alpha(alpha / 4 / claims)  # what each side of a certificate of the first finalist gets
         search = Search(
             # The first view names inputs that the cache lacks by their places in the user's data, repeats included.
-            cache=cache.about(digests).about(distinct), positions=positions, rows=rows, labels=known_labels, objective=objective,
+            cache=cache.about(digests).about(each_once), positions=positions, rows=rows, labels=known_labels, objective=objective,
             tolerance=tolerance, alpha=alpha, claims=claims, progress=show,
             samples=_samples(samples, manifest, alpha / claims, len(candidates)),
         )  # fmt: skip
@@ -103,7 +103,7 @@ def select(
         winner=None if winner is None else winner[0], certificates=None if winner is None else winner[1], entries=entries,
         metric=metric, tolerance=tolerance, base=search.base, base_alpha=manifest.alpha, alpha=alpha,
         family=claims, cost_unit=costs.unit, cost_note=costs.note, inputs=len(digests), samples=manifest.samples,
-        base_passes=(manifest.samples + manifest.selection_samples) * len(distinct),
+        base_passes=(manifest.samples + manifest.selection_samples) * len(each_once),
         drawn=sum(source.forward_passes for source in sources.values()),
         rows_sent=_added(source.rows_sent for source in sources.values()),
     )  # fmt: skip
@@ -142,14 +142,6 @@ def _opened(
         )
         for name, model in candidates.items()
     }  # fmt: skip
-
-
-def _distinct(digests: Sequence[str]) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-    """Equal inputs are certified once: each input once, where it is for the first time, and which of them every input is."""
-    # Backwards, so that of equal inputs the first is written last and remains.
-    first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
-    row = {digest: i for i, digest in enumerate(dict.fromkeys(digests))}
-    return list(row), np.array([first[digest] for digest in row]), np.array([row[digest] for digest in digests])
 
 
 def _objective(metric: str) -> Objective:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from recert.cli import cache, catalogue, certify, compare, demo, recertify, report, select, train
+from recert.cli import bundle, cache, catalogue, certify, compare, compress, demo, recertify, report, select, train
 from recert.cli.output import say
 from recert.cli.remarks import remarks_said
 from recert.cli.stopping import INTERRUPTED, stoppable
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, certify, recertify, compare, select, report, train, catalogue):
+for module in (demo, certify, recertify, compare, select, compress, bundle, report, train, catalogue):
     module.add_to(app)
 app.add_typer(cache.app, name="cache")
 

@@ -4,7 +4,7 @@ import typer
 from rich.markup import escape
 
 from recert.cli import options as o
-from recert.cli.output import show
+from recert.cli.output import say, show
 
 
 def add_to(app: typer.Typer) -> None:
@@ -38,3 +38,7 @@ def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:
     from recert.approximations import available_approximations
 
     show([{"approximation": name, "what it does": text} for name, text in available_approximations().items()], format)
+    say(
+        "one after the other: prune:0.3+int8; limited to layers by name, or without some: prune:0.5[layer3.*], int8[!conv1,!fc]",
+        markup=False,
+    )

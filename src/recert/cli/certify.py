@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from recert.cli import options as o
-from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, show, summary, write
+from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, show, shown_names, summary, write
 from recert.cli.requirements import check_forms, check_labels, enough, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
@@ -260,7 +260,7 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
         if wanted.out is not None:
             write(certificates, wanted.out, data.labels, data.indices)
     finally:
-        show([row], wanted.format)
+        show(shown_names([row], "model", wanted.format), wanted.format)
         say(remark)
     invalid = certificates.nobody.sum()
     if invalid:

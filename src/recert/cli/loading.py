@@ -11,7 +11,7 @@ from recert.cli.output import say
 if TYPE_CHECKING:
     from torch import nn
 
-    from recert.approximations import Approximation
+    from recert.approximations import Approximation, Calibration
     from recert.data import Dataset
     from recert.noise import Noise
 
@@ -67,20 +67,18 @@ def approximated(
     A data set without a training split has only what is certified: that is said, unless it does not matter, as for a proxy,
     about which nothing is claimed.
     """
-    from recert.approximations import Calibration, approximate, needs_calibration
-    from recert.data import load_data
+    from recert.approximations import approximate, needs_calibration
     from recert.models.calibrated import CalibratedOnInputs, calibrated_on, calibration_remark
     from recert.noise import input_digest
 
     calibration = None
     if needs_calibration(spec):
-        training = load_data(calibrate_on or data_spec, split="train", count=CALIBRATION_INPUTS)
-        if training.inputs.shape[1:] != data.inputs.shape[1:]:
+        calibration = calibration_for(calibrate_on or data_spec, noise, seed)
+        if calibration.inputs.shape[1:] != data.inputs.shape[1:]:
             raise ValueError(
-                f"expected calibration data of shape {data.inputs.shape[1:]}, as the inputs have, got {training.inputs.shape[1:]} in "
+                f"expected calibration data of shape {data.inputs.shape[1:]}, as the inputs have, got {calibration.inputs.shape[1:]} in "
                 f"{calibrate_on or data_spec}"
             )
-        calibration = Calibration(training.inputs, noise=noise, seed=seed)
     elif calibrate_on is not None:
         raise ValueError(
             f"expected --calibration with an approximation that needs it, such as int8, got {spec}; leave it out"
@@ -90,6 +88,15 @@ def approximated(
         say(f"[yellow]warning:[/yellow] {calibration_remark(shared)} Name it with --calibration.")
         warnings.filterwarnings("ignore", category=CalibratedOnInputs)  # which says the same again when votes are drawn
     return made
+
+
+def calibration_for(data_spec: str, noise: "Noise", seed: int) -> "Calibration":
+    """Noisy training inputs: the same for every command that is given the same data, noise and seed."""
+    from recert.approximations import Calibration
+    from recert.data import load_data
+
+    training = load_data(data_spec, split="train", count=CALIBRATION_INPUTS)
+    return Calibration(training.inputs, noise=noise, seed=seed)
 
 
 def default_store(model: str, noise: str) -> str:

@@ -50,7 +50,9 @@ class Runtime(StrEnum):
 Model = Annotated[
     str,
     typer.Option(
-        "--model", "-m", help="Model: a name (see [b]recert models[/b]), package.module:factory\\[@weights], or a file."
+        "--model",
+        "-m",
+        help="Model: a name (see [b]recert models[/b]), a file, or package.module:factory\\[@weights], which is code, and is run.",
     ),
 ]
 Data = Annotated[
@@ -141,12 +143,24 @@ Require = Annotated[
     list[str] | None,
     typer.Option(help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Load .pt2 and TorchScript files, which can run code, and run the factory that the card of a file names.",
+    ),
+]
 SameModel = Annotated[
     bool,
     typer.Option(
         "--same-model",
         help="State that the model is the one that the cache is about although their digests differ; recorded in every guarantee.",
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        help="Save the model that was certified here, with its card FILE.json beside it: .onnx for int8 and graphs, else .safetensors."
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.errors import MarkupError
+from rich.markup import escape
 from rich.table import Table
 
 from recert.cli.options import Format
@@ -108,6 +109,11 @@ def show(rows: Sequence[Row], form: Format, *, title: str | None = None) -> None
         for row in rows:
             table.add_row(*(_cell(name, value) for name, value in row.items()))
         print_table(table)
+
+
+def shown_names(rows: Sequence[Row], column: str, form: Format) -> list[Row]:
+    """Rows whose names may have brackets in them, `int8[fc1]`: in a table they would be taken for markup."""
+    return [{**row, column: escape(str(row[column]))} if form is Format.TABLE else dict(row) for row in rows]
 
 
 def print_json(value: Any) -> None:

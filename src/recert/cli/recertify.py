@@ -1,5 +1,6 @@
 """recert recertify"""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -8,6 +9,8 @@ from recert.cli import options as o
 from recert.cli.certify import finish
 from recert.cli.output import check_log, check_output, say, say_drawn, say_rows_sent, summary
 from recert.cli.requirements import check_forms, check_labels, enough
+from recert.cli.saving import check_ending, check_save
+from recert.cli.saving import save as save_as_file
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,6 +64,7 @@ def recertify(
     ] = None,
     identity: o.Identity = None,
     radii: o.Radii = "0.25,0.5,1.0",
+    save: o.Save = None,
     dry_run: o.DryRun = False,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
@@ -71,6 +75,10 @@ def recertify(
     shown, decided = o.parse_radii(radii), o.parse_at(at)
     check_forms(result.require)
     check_output(result.out)
+    check_save(save, run)
+    check_ending(save, approximation, graph=run.runtime is o.Runtime.ONNXRUNTIME or model.model.endswith(".onnx"))
+    from torch.nn import Module
+
     import recert
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
@@ -91,13 +99,14 @@ def recertify(
     network, name, manifest = model.load(run.local_device), model.model, cache.manifest
     if approximation is None and calibration is not None:
         raise ValueError("expected --approximation with --calibration, got none")
+    changed = None
     if approximation is not None:
         check_original(cache, network, dataset.inputs)
         changed = approximated(
             network, approximation, data.data, dataset, manifest.noise, manifest.seed, calibrate_on=calibration
         )
         network, name = changed.model, f"{model.model}, {approximation}"
-        say(changed.description)
+        say(changed.description, markup=False)
     chosen = method_named(method)
     if reuse_threshold is not None:
         if not isinstance(chosen, recert.Irs):
@@ -109,10 +118,17 @@ def recertify(
             "for more, use --method scratch-cached, or certify with more votes first"
         )
     with drawn_progress() as progress:
+        execution = run.execution(progress)
+        if save is not None:
+            # What is run is what is saved: a network that onnxruntime runs is exported once.
+            prepared, execution = execution.prepared(network, dataset.inputs), replace(execution, runtime="torch")
+            assert isinstance(prepared, Module)
+            network = prepared
+            save_as_file(network, save, model.model, changed)
         certificates = recert.recertify(
             network, dataset.inputs, cache, samples=samples, alpha=alpha, method=chosen, plan=plan,
             certificate=None if certificate is None else certificate.value, at=decided, enough=None if decided is None else enough(result.require, dataset.labels), looks=looks, keep=votes.keep,
-            identity=identity, execution=run.execution(progress),
+            identity=identity, execution=execution,
         )  # fmt: skip
     row = summary(name, certificates, dataset.labels, shown)
     finish(certificates, dataset, result, row, "\n".join((certificates.guarantee, *certificates.remarks)))

@@ -1,17 +1,23 @@
 """recert select"""
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
+from recert.approximations.rules import candidates as written_out
 from recert.cli import options as o
-from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, write
+from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, shown_names, write
+from recert.cli.saving import MODELS, check_save, with_ending
+from recert.cli.saving import save as save_model
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from recert.approximations import Approximation
     from recert.cache import Cache
     from recert.choosing import Chosen
     from recert.data import Dataset
@@ -36,8 +42,8 @@ def select(
         typer.Option(
             "--candidates",
             "-c",
-            help="Approximations of the model (int8,prune:0.1,prune:0.3+int8,...; see [b]recert approximations[/b]) or models of their own, "
-            "between commas. Repeatable.",
+            help="Approximations of the model (int8,prune:0.3+int8,int8\\[!conv1],...; see [b]recert approximations[/b]) or models of their own, "
+            "between commas; prune:0.1..0.6/0.1+int8 is one for each 0.1 from 0.1 to 0.6. Repeatable.",
         ),
     ],
     calibration: o.CalibrationData = None,
@@ -68,16 +74,25 @@ def select(
         ),
     ] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw metric against cost here: .png, .svg or .pdf.")] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Save the winner here, with its card; the ending (.onnx or .safetensors) is the one that suits it."
+        ),
+    ] = None,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
     """Find the cheapest candidate that is certified nearly as well as the original. Exit code 3 if there is none."""
-    specs = [spec.strip() for text in candidates for spec in text.split(",") if spec.strip()]
+    specs = [spec for text in candidates for spec in written_out(text)]
     if not specs:
         raise ValueError("expected at least one candidate, got none; for example --candidates int8,bf16,prune:0.2")
     check_output(out, (*RESULTS, ".json"))
     check_output(picture, (".png", ".svg", ".pdf"))
+    check_save(None if save is None else with_ending(save, ".onnx"), run)
+    if save is not None and run.runtime is o.Runtime.ONNXRUNTIME:
+        raise ValueError("expected no --runtime onnxruntime with --save, got both; save, then re-certify the winner so")
     import recert
     from recert.choosing.summary_text import text_picture
     from recert.cli.progress import drawn_progress
@@ -88,10 +103,11 @@ def select(
     network = model.load(run.local_device)
     _check_original(cache, run.execution().prepared(network, dataset.inputs), dataset)
     # A candidate that is named twice is raced once.
-    models = {
+    found = {
         spec: _candidate(spec, network, cache, data.data, dataset, run.local_device, model.trust, calibration)
         for spec in dict.fromkeys(specs)
     }
+    models = {spec: candidate if made is None else made.model for spec, (candidate, made) in found.items()}
     with drawn_progress() as progress:
         chosen = recert.select(
             models, dataset.inputs, cache, dataset.labels, metric=metric, tolerance=tolerance, cost=cost, samples=samples,
@@ -102,12 +118,18 @@ def select(
             _write(chosen, out, dataset)
         if picture is not None:
             _draw(chosen, picture)
+        if save is not None:
+            _save_winner(chosen, save, model.model, found)
     finally:
         if format is o.Format.JSON:
             print_json(chosen.to_dict())
         else:
-            show(_rows(chosen), format, title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost")
-            say(text_picture(chosen))
+            show(
+                shown_names(_rows(chosen), "candidate", format),
+                format,
+                title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost",
+            )
+            say(text_picture(chosen), markup=False)
         _conclude(chosen)
     if chosen.winner is None:
         raise typer.Exit(3)
@@ -137,25 +159,38 @@ def _candidate(
     device: str,
     trust: bool,
     calibration: str | None,
-) -> "nn.Module":
+) -> "tuple[nn.Module, Approximation | None]":
     """An approximation of the original if there is one of this name, else a model of its own."""
     from recert.approximations import available_approximations, needs_calibration
     from recert.cli.loading import approximated, load_network
 
     known = available_approximations()
-    if spec.partition(":")[0] in {usage.partition(":")[0] for usage in known}:
+    if re.split(r"[:\[]", spec)[0] in {usage.partition(":")[0] for usage in known}:
         on = calibration if needs_calibration(spec) else None
         m = cache.manifest
         changed = approximated(network, spec, data_spec, data, m.noise, m.seed, calibrate_on=on)
-        say(f"{spec}: {changed.description}")
-        return changed.model
+        say(f"{spec}: {changed.description}", markup=False)
+        return changed.model, changed
     try:
-        own: nn.Module = load_network(spec, device=device, trust=trust)
-        return own
+        return load_network(spec, device=device, trust=trust), None
     except (ValueError, OSError) as error:
         raise ValueError(
             f"expected candidates that are approximations ({', '.join(known)}) or models, got {spec!r}: {error}"
         ) from error
+
+
+def _save_winner(
+    chosen: "Chosen", path: Path, original: str, found: "dict[str, tuple[nn.Module, Approximation | None]]"
+) -> None:
+    if chosen.winner is None:
+        say(f"there is no winner, so nothing was saved to {path}")
+        return
+    winner, made = found[chosen.winner]
+    graph = any(hasattr(winner, name) for name in ("session", "constant"))  # of an ONNX file, or the twin of one
+    suited = with_ending(path, ".onnx" if graph else ".safetensors")
+    if path.suffix in MODELS and suited != path:
+        say(f"the winner, {chosen.winner}, does not fit into {path.name}: it is saved as {suited.name}", markup=False)
+    save_model(winner, suited, original if made is not None else chosen.winner, made)
 
 
 def _rows(chosen: "Chosen") -> list[dict[str, Any]]:
@@ -174,8 +209,8 @@ def _conclude(chosen: "Chosen") -> None:
     """The winner, what holds, and what it cost."""
     share = chosen.passes / chosen.exhaustive_passes
     with_base = (chosen.passes + chosen.base_passes) / (chosen.exhaustive_passes + chosen.base_passes)
-    say(f"[b]{chosen.winner or 'none'}[/b]")
-    say(chosen.guarantee)
+    say(f"[b]{escape(chosen.winner or 'none')}[/b]")
+    say(chosen.guarantee, markup=False)
     say(f"cost: {chosen.cost_note}")
     say(
         f"{chosen.passes:,} forward passes ({chosen.passes / chosen.inputs:,.0f} per input); certifying all {len(chosen.entries)} from scratch "

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -61,8 +61,17 @@ def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int
 
 
 def _weights_digest(model: nn.Module) -> str:
+    return _digest_of(weights_of(model))
+
+
+def digest_of_tensors(tensors: Mapping[str, Any]) -> str:
+    """SHA-256 (hex) of tensors by name: what the weights of a model are known by."""
+    return _digest_of(_parts(tensors))
+
+
+def _digest_of(parts: Iterator[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
-    for text, content in weights_of(model):
+    for text, content in parts:
         digest.update(text.encode())
         digest.update(content)
     return digest.hexdigest()
@@ -76,6 +85,11 @@ def weights_of(model: nn.Module) -> Iterator[tuple[str, bytes]]:
             path = f"{place}.{name}".lstrip(".")
             tensors = {each: value for each, value in tensors.items() if each not in (f"{path}_orig", f"{path}_mask")}
             tensors[path] = masked(module, name)
+    yield from _parts(tensors)
+
+
+def _parts(tensors: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Each tensor, and those that are inside others: name, type and shape as one text, and the bytes."""
     # A part that torch.compile has wrapped has one name more, and the same weights. Other modules may have a part of that name.
     named = sorted((name.replace("_orig_mod.", ""), name) for name in tensors)
     found = [part for short, name in named for tensor in tensors_in(tensors[name]) for part in parts_of(tensor, short)]

@@ -24,6 +24,12 @@ def load_library_model(library: str, name: str, weights: Path | None) -> LoadedM
     return LoadedModel(model, f"{library}:{name}", settings["classes"], settings["input_shape"], note)
 
 
+def library_network(library: str, name: str) -> nn.Module:
+    """The same network with random weights."""
+    network, settings, _ = (_torchvision if library == "torchvision" else _timm)(name, pretrained=False)
+    return NormalizedNetwork(network, settings["mean"], settings["std"])
+
+
 def torchvision_network(name: str) -> nn.Module:
     """An architecture of torchvision with random weights."""
     network, _, _ = _torchvision(name, pretrained=False)

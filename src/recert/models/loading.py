@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recert.models.registry import build_model, model_entry
+from recert.models.cards import ModelCard, card_of, card_path
+from recert.models.registry import ENTRIES, build_model, model_entry
 from recert.models.specs import ModelSpec, parse_spec
 
 
@@ -28,7 +29,7 @@ def load_model(spec: str | os.PathLike[str], *, trust: bool = False) -> LoadedMo
     """The network that a spec string names, in eval mode on the CPU; `SPEC_FORMS` lists what a spec can be.
 
     No file runs code while it is loaded, except a .pt2 and a TorchScript file, which are refused unless `trust` is set. A
-    factory is the user's own code and does run.
+    factory is the user's own code and does run, by design; one that is named by the card of a file, and not by you, needs `trust`.
     """
     parsed = parse_spec(os.fspath(spec))
     if parsed.kind == "registered":
@@ -74,6 +75,8 @@ def _file(path: Path, trust: bool) -> LoadedModel:
     if not path.is_file():
         raise ValueError(f"expected a model file, got {str(path)!r}, which does not exist; check the path")
     suffix = path.suffix.lower()
+    if suffix in (".onnx", ".safetensors") and (card := card_of(path)) is not None:
+        return _saved(path, card, trust)
     if suffix == ".onnx":
         from recert.models.onnx_model import read_onnx
 
@@ -87,7 +90,7 @@ def _file(path: Path, trust: bool) -> LoadedModel:
     if suffix == ".safetensors":
         raise ValueError(
             f"expected a network, got {path}, which holds weights alone; say which network they belong to: "
-            f"NAME@{path} or package.module:factory@{path}"
+            f"NAME@{path} or package.module:factory@{path}. (A model that recert has saved has a card beside it, {card_path(path).name}.)"
         )
     from recert.models.scripted import is_script_file, read_script
 
@@ -96,6 +99,15 @@ def _file(path: Path, trust: bool) -> LoadedModel:
     from recert.models.locuslab import load_checkpoint
 
     return load_checkpoint(path)
+
+
+def _saved(path: Path, card: ModelCard, trust: bool) -> LoadedModel:
+    from recert.models.saved import saved_model
+
+    model, known = saved_model(path, card, trust=trust), ENTRIES.get(card.architecture or "")
+    classes, shape = (getattr(known or model, name, None) for name in ("classes", "input_shape"))
+    what = card.approximation or card.architecture or "a graph"
+    return LoadedModel(model, path.stem, classes, shape, f"{path}, {what}, as it was saved")
 
 
 def _card_note(weights: Path) -> str:

@@ -40,6 +40,9 @@ ARCHITECTURES = {
     "resnet50": _Architecture(_resnet50, _IMAGENET, 1000, (3, 224, 224)),
 }
 
+SPECS = {"cifar_resnet20": "cifar-resnet20", "cifar_resnet110": "cifar-resnet110", "resnet50": "torchvision:resnet50"}
+"""The same networks by the names that we have for them."""
+
 
 def load_checkpoint(path: Path) -> LoadedModel:
     """The network of a checkpoint file, normalisation inside."""
@@ -56,6 +59,12 @@ def load_checkpoint(path: Path) -> LoadedModel:
     fill(inner, _network_part(state, architecture, path), path)
     note = f"checkpoint {path}, arch {name}"
     return LoadedModel(network.eval(), name, architecture.classes, architecture.input_shape, note)
+
+
+def architecture_in(path: Path) -> str | None:
+    """The network of a checkpoint as a spec without weights; None if it is not known."""
+    name, _ = _name_and_state(read_tensors(path), path)
+    return SPECS.get(name)
 
 
 def _name_and_state(content: Any, path: Path) -> tuple[str, Mapping[str, Tensor]]:

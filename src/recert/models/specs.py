@@ -17,7 +17,11 @@ SPEC_FORMS = (
     ("NAME@FILE", "the same network with weights of your own: cifar-resnet20@runs/cifar-resnet20-0.5.safetensors"),
     ("torchvision:NAME[@FILE]", "a classifier of torchvision, pretrained unless weights are given"),
     ("timm:NAME[@FILE]", "a classifier of timm, pretrained unless weights are given"),
-    ("PACKAGE.MODULE:FACTORY[@FILE]", "a network of your own, with .safetensors or weights-only .pt weights"),
+    (
+        "PACKAGE.MODULE:FACTORY[@FILE]",
+        "a network of your own, with .safetensors or weights-only .pt weights; it is code, and is run by design",
+    ),
+    ("FILE.safetensors", "a network that recert compress or --save has written, with its card FILE.safetensors.json"),
     ("FILE.onnx", "an ONNX graph, run by onnxruntime on the CPU"),
     ("FILE.pth.tar", "a checkpoint of locuslab/smoothing (cifar_resnet20, cifar_resnet110, resnet50)"),
     ("FILE.pt2", "an exported program; loading it can run code from the file, so it has to be trusted"),

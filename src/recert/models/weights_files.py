@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.models.cards import card_of
+from recert.models.saved import fill_exactly, stored_tensors
 
 State = dict[str, Tensor]
 
@@ -22,6 +24,9 @@ _PREFIXES = ("module.", "_orig_mod.", "model.", "network.", "1.")
 
 def load_weights(network: nn.Module, path: Path) -> str:
     """Put the weights of a file into the network, all of them or none, and describe them in a few words."""
+    if path.is_file() and (card := card_of(path)) is not None:
+        fill_exactly(network, stored_tensors(path), card, path)
+        return f"{path.name}, {card.approximation or 'weights'}, as it was saved"
     state = fill(network, _state_of(read_tensors(path), path), path)
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()} - {torch.float32}
     if not kinds:

@@ -1,0 +1,6 @@
+"""A certified model with everything that its certificates rest on, in one file; and whether such a file holds."""
+
+from recert.bundles.checking import AuditInputs, Check, check
+from recert.bundles.writing import bundle
+
+__all__ = ["AuditInputs", "Check", "bundle", "check"]

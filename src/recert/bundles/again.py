@@ -1,0 +1,125 @@
+"""The whole result once more, from the stored votes of both models: what was planned, counted and bounded, without any model."""
+
+import json
+import re
+
+import numpy as np
+
+from recert.bundles.findings import Findings, left_open, right, wrong
+from recert.cache import Cache
+from recert.cache.looks import Look
+from recert.caching import CachingSource
+from recert.certificates import Certificates
+from recert.choosing.search import Search, distinct
+from recert.errors import MissingVotes, RecertError
+from recert.models.identity import ModelIdentity
+from recert.planning import Objective
+from recert.recertification.registry import method_named
+from recert.recertification.run import run
+from recert.recertification.task import Task
+from recert.report import Result
+
+TOLERANCE = 1e-9
+COLUMNS = (
+    "prediction",
+    "radius",
+    "top_lower",
+    "runner_up_upper",
+    "top_votes",
+    "samples",
+    "replayed",
+    "kept",
+    "lost",
+    "gained",
+)
+
+
+def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
+    """Whether the votes of the original and those that were kept of the changed model give this result, to the last row."""
+    claimed = result.certificates
+    looks = _looks(claimed, cache)
+    if not looks:
+        return left_open("claims: what was asked for is not recorded in the cache, so that nothing is planned again")
+    try:
+        with CachingSource.from_store(votes) as source:
+            if set(source.digests) != set(claimed.input):
+                return left_open("claims: votes were kept of other inputs, too, so that nothing is planned again")
+            # The same model may have been looked at with other plans, too: one of them must give the result.
+            anew = [each for look in looks if (each := _computed(result, look, cache, source)) is not None]
+    except MissingVotes:
+        return left_open("claims: some of the votes that they rest on were not kept, so that nothing is planned again")
+    except (RecertError, ValueError, KeyError, TypeError) as error:
+        return wrong(f"claims: the stored votes do not give them: {error}")
+    if not anew:
+        return left_open("claims: planned looks and families are not planned again")
+    differing = min(_differing(claimed, each) for each in anew)
+    if differing:
+        return wrong(f"claims: {differing} rows of the result are not what the stored votes of both models give")
+    return right(
+        f"claims: all of {len(claimed)} inputs were planned, counted and bounded again from the votes of both models"
+    )
+
+
+def _differing(claimed: Certificates, anew: Certificates) -> int:
+    """How many rows differ in what is claimed or counted."""
+    row = {digest: i for i, digest in enumerate(anew.input)}
+    same = anew.take([row[digest] for digest in claimed.input])
+    differ = [np.abs(getattr(same, name) - getattr(claimed, name)) > TOLERANCE for name in COLUMNS]
+    return int(np.any(differ, axis=0).sum())
+
+
+def _looks(claimed: Certificates, cache: Cache) -> list[Look]:
+    """What may have been asked for, as the cache recorded it. That records are removed or forged shows only in what they give."""
+    settings = claimed.settings
+    about = ModelIdentity(**{name: settings.model[name] for name in ("weights", "structure")})
+
+    def fits(look: Look) -> bool:
+        asked = json.loads(look.asked)
+        alike = (asked.get("alpha"), asked.get("certificate")) == (settings.alpha, settings.certificate)
+        return (
+            alike
+            and look.model == about
+            and look.samples == settings.samples
+            and asked.get("method") in ("select", settings.method)
+        )
+
+    return [look for look in cache.looks.known() if fits(look)]
+
+
+def _computed(result: Result, look: Look, cache: Cache, source: CachingSource) -> Certificates | None:
+    asked, settings = json.loads(look.asked), result.certificates.settings
+    if look.planned or look.family > 1:
+        return None
+    if asked["method"] == "select":
+        return _chosen_again(result, look, cache, source)
+    task = Task.of(
+        source, cache, method_named(asked["method"]), samples=look.samples, alpha=settings.alpha, certificate=settings.certificate,
+        objective=_objective(asked["plan"]),
+    )  # fmt: skip
+    return task.for_every_input(run(task))
+
+
+def _chosen_again(result: Result, look: Look, cache: Cache, source: CachingSource) -> Certificates:
+    """The final of a winner, after a race of its own: what others did in theirs enters by its share of alpha alone."""
+    asked = json.loads(look.asked)
+    if result.labels is None:
+        raise ValueError("there are no labels, by which it was chosen")
+    by_digest = dict(zip(result.certificates.input, result.labels.tolist(), strict=True))
+    labels = np.array([by_digest[digest] for digest in source.digests], dtype=np.int64)
+    digests, positions, rows = distinct(source.digests)
+    objective = _objective(asked["metric"])
+    if objective is None:
+        raise ValueError("it was chosen by no metric")
+    search = Search(
+        cache=cache.about(digests), positions=positions, rows=rows, labels=labels, objective=objective, tolerance=asked["tolerance"],
+        alpha=asked["of"], claims=1, samples=look.samples, progress=None,
+    )  # fmt: skip
+    return search.certified_again(source, round(np.log2(asked["of"] / asked["alpha"])))
+
+
+def _objective(text: str) -> Objective | None:
+    """What a record says of the plan: `None`, `Objective(radius=None)`, `Objective(radius=0.5)`."""
+    found = re.fullmatch(r"Objective\(radius=(None|[0-9.e-]+)\)", text)
+    if found is None:
+        return None
+    return Objective(None if found[1] == "None" else float(found[1]))
