@@ -39,7 +39,7 @@ class Smoothed(nn.Module):
 
     Every request costs `samples` forward passes, in batches over all requests of a call. With probability at least 1 - alpha, over
     the noise and for each request on its own, the class that is returned is the most probable one under noise (PREDICT of Cohen et
-    al., 2019). `answers(batch, radius=True)` certifies instead, with `selection_samples` votes more that choose the class: with the
+    al., 2019). `Smoothed.answers(batch, radius=True)` certifies instead, with `selection_samples` votes more that choose the class: with the
     same probability the prediction is constant within the radius (`certify`).
 
     The noise of a request follows from the seed and from the request, so that the same request has the same answer. Without

@@ -131,8 +131,17 @@ SUITES = (
     Suite(
         "planning",
         ("planning/",),
-        ("tests/test_planning.py", "src/recert/planning/", "tests/test_guarantee.py", "tests/test_recertify.py"),
+        (
+            "tests/test_planning.py",
+            "tests/test_plan_for_a_radius.py",
+            "tests/test_planned_certify.py",
+            "src/recert/planning/",
+            "tests/test_guarantee.py",
+            "tests/test_recertify.py",
+        ),
     ),
+    Suite("sequential", ("sequential/",), ("tests/sequential/test_decisions.py", "src/recert/sequential/")),
+    Suite("smoothed", ("smoothed.py",), ("tests/test_smoothed.py",)),
     Suite(
         "recertification",
         ("recertification/",),
@@ -144,6 +153,7 @@ SUITES = (
             "tests/test_looks.py",
             "tests/test_looks_counted.py",
             "tests/test_settings.py",
+            "tests/sequential/test_decisions.py",
             "src/recert/recertification/",
             f"{_OUR_WAY}joint-acr",
             f"{_OUR_WAY}paired-uniform",

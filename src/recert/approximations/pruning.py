@@ -45,9 +45,12 @@ def _pruned(model: nn.Module, apply: Callable[[Layers], None], context: Context)
     sharing = _limited(_layers_by_weight(model), context)
     weights = [_weight(layers[0]) for layers in sharing]
     total, zero_before = sum(w.numel() for w in weights), _zeros(weights)
+    order = {id(layers[0]): list(layers[0]._parameters) for layers in sharing}
     apply([(layers[0], "weight") for layers in sharing])
     for first, *others in sharing:
         prune.remove(first, "weight")  # type: ignore[no-untyped-call]
+        # It is the last parameter now. Code may go through them in their order, so that this is a part of what a model is.
+        first._parameters = dict(sorted(first._parameters.items(), key=lambda item: order[id(first)].index(item[0])))
         for other in others:
             other.weight = first.weight
     zeros = _zeros([_weight(layers[0]) for layers in sharing])
