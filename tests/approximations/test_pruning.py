@@ -56,12 +56,17 @@ def test_nothing_to_prune() -> None:
         approximate(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten()).eval(), "prune:0.5")
 
 
-def test_computed_weights_are_refused() -> None:
-    masked = nn.Sequential(prune.random_unstructured(nn.Linear(4, 3), "weight", 0.5))
-    with pytest.raises(recert.RecertError, match=r"a model that can be copied, got .*prune\.remove"):
-        approximate(masked, "prune:0.5")
-    with pytest.raises(recert.RecertError, match="weight of 0 is computed"):
-        approximate(nn.Sequential(parametrizations.weight_norm(nn.Linear(4, 3))), "prune:0.5")
+def test_computed_weights_are_made_permanent_first() -> None:
+    torch.manual_seed(0)
+    masked = nn.Sequential(prune.random_unstructured(nn.Linear(8, 8), "weight", 0.25))
+    zeros = masked[0].weight == 0
+    made = approximate(masked, "prune:0.5").model
+    assert int((made[0].weight == 0).sum()) == 32
+    assert bool((made[0].weight[zeros] == 0).all())  # those that the mask made are the smallest
+    assert isinstance(made[0].weight, nn.Parameter)
+    assert hasattr(masked[0], "weight_mask")  # the caller's model stays as it is
+    normed = approximate(nn.Sequential(parametrizations.weight_norm(nn.Linear(8, 8))), "prune:0.5").model
+    assert int((normed[0].weight == 0).sum()) == 32
 
 
 def test_shared_weights_stay_shared() -> None:

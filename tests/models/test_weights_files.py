@@ -120,7 +120,10 @@ BAD_FACTORIES = {
     "own_nets:absent": (ValueError, "own_nets has no 'absent'"),
     "own_nets:build_sized": (ValueError, "called without arguments"),
     "own_nets:number": (ValueError, "to be a function or a network, got int"),
-    "own_nets:build_nothing": (UnusableModel, "to make a torch.nn.Module, got int"),
+    "own_nets:build_nothing": (
+        UnusableModel,
+        "to make a torch.nn.Module, or a function from a batch to logits, got int",
+    ),
     "broken_nets:build": (UnusableModel, "importing broken_nets failed: No module named 'never_installed'"),
 }
 
