@@ -1,5 +1,6 @@
 """One contract for every engine: the votes of a plain loop over the samples, bit for bit, whoever draws them."""
 
+import csv
 import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -158,7 +159,10 @@ def test_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run("certify", *ray, "--samples", "300", "--store", str(tmp_path / "run")) == 0, capsys.readouterr().err
     assert run("recertify", *ray, "--samples", "200", "--store", str(tmp_path / "run"), "--out", str(out["ray"])) == 0
     assert run("recertify", "--samples", "200", "--store", str(tmp_path / "run"), "--out", str(out["local"])) == 0
-    rows = {name: [line.split(",")[:-1] for line in file.read_text().splitlines()] for name, file in out.items()}
+    rows = {name: list(csv.DictReader(file.read_text().splitlines())) for name, file in out.items()}
+    for row in (*rows["ray"], *rows["local"]):
+        assert float(row.pop("seconds")) > 0
+    assert len(rows["ray"]) == 4
     assert rows["ray"] == rows["local"]
 
 

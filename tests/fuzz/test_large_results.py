@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import recert
-from recert.certificates import stored_table
+from recert.certificates import Outcome, stored_table
 from recert.report.reading import NotAResult, read_result
 
 VOTES = recert.StoredVotes(np.zeros((3, 400), dtype=int), selection=np.zeros((3, 100), dtype=int), classes=2)
@@ -39,13 +39,13 @@ def many_values_in_a_row(table: pa.Table) -> pa.Table:
 
 def one_long_text_in_every_row(table: pa.Table) -> pa.Table:
     place = table.schema.get_field_index("norm")
-    return table.set_column(place, "norm", pa.array(["l2" * 200] * len(table)).dictionary_encode().cast(pa.string()))
+    return table.set_column(place, "norm", pa.array(["l2" * 1_000] * len(table)).dictionary_encode().cast(pa.string()))
 
 
 HOSTILE: dict[Callable[[pa.Table], pa.Table], str] = {
     many_rows: "2,097,153 rows",
     many_values_in_a_row: "3 rows, 4,194,308 values in a column",
-    one_long_text_in_every_row: "a text of 400 bytes in column norm",
+    one_long_text_in_every_row: "a text of 2,000 bytes in column norm",
 }
 
 
@@ -86,3 +86,7 @@ def test_results_of_ours_are_read_whatever_their_form(result: pa.Table, tmp_path
         read = read_result(tmp_path / "result.parquet").certificates
         assert read.input.tolist() == result["input"].to_pylist()
         assert json.loads(result.schema.metadata[b"recert"])["samples"] == read.settings.samples == 400
+
+
+def test_no_explanation_of_ours_is_too_long_to_be_read_back() -> None:
+    assert max(len(outcome.explanation.encode()) for outcome in Outcome) < stored_table.TEXT

@@ -14,7 +14,7 @@ ROWS = 2**21
 """Twice as many inputs as a cache may have: a result may be about inputs that are in no cache."""
 BYTES = 2**31
 """Of all columns, once unpacked."""
-TEXT = 256
+TEXT = 512
 """Characters of one text. A text that is stored once may stand in every row."""
 
 
