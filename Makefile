@@ -1,4 +1,4 @@
-# Both commands set up everything they need.
+# Both commands set up everything they need; the demo needs less.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test chaos mutants check setup chromium lock audit clean
 .DELETE_ON_ERROR:
 
-demo: setup  ## certify a small network, change it, re-certify it, and show what was gained
+demo: $(VENV)/.demo  ## certify a small network, change it, re-certify it, and show what was gained
 	$(BIN)/recert demo
 
 test: setup check chromium  ## lint, types, tests
@@ -34,33 +34,37 @@ chromium:
 		|| echo "Chromium could not be installed"; \
 	fi
 
-setup: $(VENV)/.installed
+setup: $(VENV)/.dev
 
 # Locked versions with hashes first; torch by its version, with what its build needs besides; docs/dependencies.md says why.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-$(VENV)/.installed: pyproject.toml constraints.txt requirements.lock
+$(VENV)/.demo: LOCK = requirements.lock
+$(VENV)/.demo: requirements.lock
+$(VENV)/.dev: LOCK = requirements-dev.lock
+$(VENV)/.dev: requirements-dev.lock
+$(VENV)/.demo $(VENV)/.dev: $(VENV)/.%: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	@if $(BIN)/python tools/lock.py holds; then \
+	@if $(BIN)/python tools/lock.py holds $(LOCK); then \
 		set -ex; \
-		$(PIP) --require-hashes --no-deps -r requirements.lock; \
+		$(PIP) --require-hashes --no-deps -r $(LOCK); \
 		$(PIP) -r constraints.txt; \
 		$(PIP) --no-deps --no-build-isolation -e .; \
 		$(BIN)/python -m pip check; \
 	else \
 		set -ex; \
 		$(PIP) --upgrade pip; \
-		$(PIP) -c constraints.txt -e '.[dev]'; \
+		$(PIP) -c constraints.txt -e '.[$*]'; \
 	fi
 	touch $@
 
-lock:  ## choose the newest versions that pyproject.toml allows, and write them with their hashes to requirements.lock
+lock:  ## choose the newest versions that pyproject.toml allows, and write them with their hashes to both locks
 	$(PYTHON) tools/lock.py
 
 # --strict: a package of which the service knows nothing is a failure, not a pass.
 audit:  ## ask for known vulnerabilities of the locked packages (AUDIT="-s osv" asks another service)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip install --quiet --upgrade pip pip-audit
-	$(VENV)-audit/bin/pip-audit --strict --disable-pip --no-deps -r requirements.lock -r constraints.txt $(AUDIT) || { \
+	$(VENV)-audit/bin/pip-audit --strict --disable-pip --no-deps -r requirements-dev.lock -r constraints.txt $(AUDIT) || { \
 		echo "not passed: see above whether vulnerabilities were found, or the service could not be asked (then nothing is known)"; \
 		exit 1; }
 

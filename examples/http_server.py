@@ -1,4 +1,4 @@
-"""A smoothed classifier behind HTTP: python examples/http_server.py [PORT]   (pip install 'recert[demo,serve]')
+"""A smoothed classifier behind HTTP: python examples/http_server.py [PORT]   (needs the extras demo and serve)
 
 POST /predict {"input": [[[...]]], "radius": true} gives {"class": 3, "radius": 0.41}; the class is null where it abstains. Requests
 that wait at the same time are answered in one batch. Without a port it asks itself a few questions, and says how fast it answered.

@@ -1,4 +1,4 @@
-"""The lock: it has all that pyproject.toml asks for, says where nothing comes from, and takes no file that was changed."""
+"""The locks: each has all that pyproject.toml asks for, says where nothing comes from, and pip takes no file that was changed."""
 
 import doctest
 import re
@@ -20,9 +20,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ENTRY = re.compile(r"([a-z0-9-]+)==([\w.!+]+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)\n")
 
 
-def locked() -> dict[str, str]:
+LOCKS = {lock.DEMO: "demo", lock.DEV: "dev"}
+
+
+def locked(file: str) -> dict[str, str]:
     by_version_only = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split())
-    return {name: version for name, version, _ in ENTRY.findall(lock.LOCK.read_text())} | by_version_only
+    return {name: version for name, version, _ in ENTRY.findall((ROOT / file).read_text())} | by_version_only
 
 
 def requirements_of(extra: str) -> list[Requirement]:
@@ -37,21 +40,45 @@ def requirements_of(extra: str) -> list[Requirement]:
     return [each for each in asked if each.name != "recert"] + inner
 
 
-def everything_asked_for() -> list[Requirement]:
+def everything_asked_for() -> list[tuple[str, Requirement]]:
     always = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]
-    return [*map(Requirement, always), *requirements_of("dev")]
+    return [
+        (file, asked) for file, extra in LOCKS.items() for asked in [*map(Requirement, always), *requirements_of(extra)]
+    ]
 
 
-@pytest.mark.parametrize("asked", everything_asked_for(), ids=str)
-def test_every_requirement_has_a_version(asked: Requirement) -> None:
-    assert asked.specifier.contains(locked()[canonicalize_name(asked.name)])
+@pytest.mark.parametrize(("file", "asked"), everything_asked_for(), ids=str)
+def test_every_requirement_has_a_version(file: str, asked: Requirement) -> None:
+    assert asked.specifier.contains(locked(file)[canonicalize_name(asked.name)])
 
 
-def test_it_is_versions_and_hashes_and_nothing_else() -> None:
-    text = lock.LOCK.read_text()
+@pytest.mark.parametrize("file", LOCKS)
+def test_it_is_versions_and_hashes_and_nothing_else(file: str) -> None:
+    text = (ROOT / file).read_text()
     assert text.startswith("# Python 3.")
     assert ENTRY.sub("", text).splitlines() == text.splitlines()[:2], "no address, no option, no entry without a hash"
-    assert not {name for name in locked() if lock.BY_VERSION_ONLY.fullmatch(name)} - {"torch"}
+    assert not {name for name in locked(file) if lock.BY_VERSION_ONLY.fullmatch(name)} - {"torch"}
+
+
+def test_the_demo_runs_with_what_was_tested_and_needs_no_tools_of_the_tests() -> None:
+    demo, dev = locked(lock.DEMO), locked(lock.DEV)
+    assert demo.items() <= dev.items()
+    assert not demo.keys() & {"pytest", "mypy", "ruff", "hypothesis", "playwright", "ray", "ipykernel"}
+
+
+def test_each_command_of_the_readme_installs_its_lock() -> None:
+    """As make itself says it would, for a folder without an environment."""
+
+    def would_run(target: str) -> str:
+        command = ["make", "--dry-run", "--always-make", "VENV=/nowhere", target]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+
+    demo, tests = would_run("demo"), would_run("test")
+    assert "-r requirements.lock" in demo
+    assert "'.[demo]'" in demo
+    assert "dev" not in demo
+    assert "-r requirements-dev.lock" in tests
+    assert "'.[dev]'" in tests
 
 
 PAGE = """<a href="https://index/a/a-1.2-py3-none-any.whl#sha256={}">a</a> <a href='../a-1.2.tar.gz#sha256={}'>a</a>
@@ -106,12 +133,12 @@ def test_pip_takes_no_file_that_was_changed(tmp_path: Path) -> None:
 def test_on_another_platform_it_says_that_nothing_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(lock, "LOCK", tmp_path / "lock")
-    lock.LOCK.write_text(f"# {lock.here()}\n")
-    assert lock.main("holds") == 0
-    lock.LOCK.write_text("# Python 3.1, BeOS m68k\n")
-    assert lock.main("holds") == 1
-    assert "requirements.lock is for Python 3.1, BeOS m68k, this is Python 3" in capsys.readouterr().err
+    monkeypatch.setattr(lock, "ROOT", tmp_path)
+    (tmp_path / "some.lock").write_text(f"# {lock.here()}\n")
+    assert lock.main("holds", "some.lock") == 0
+    (tmp_path / "some.lock").write_text("# Python 3.1, BeOS m68k\n")
+    assert lock.main("holds", "some.lock") == 1
+    assert "some.lock is for Python 3.1, BeOS m68k, this is Python 3" in capsys.readouterr().err
 
 
 def test_the_examples_in_its_docstrings() -> None:

@@ -1,7 +1,8 @@
-"""Writes requirements.lock: every package of the demo and test environment, with its version and the hashes of its files.
+"""Writes two locks, every package of an environment with its version and the hashes of its files: requirements.lock for the demo,
+requirements-dev.lock for tests. What is in both has one version: the demo is locked to what the tests run with.
 
-    python tools/lock.py          resolve anew, with the newest versions that pyproject.toml allows
-    python tools/lock.py holds    exit code 0 if the lock is for this Python and platform
+    python tools/lock.py               resolve anew, with the newest versions that pyproject.toml allows
+    python tools/lock.py holds FILE    exit code 0 if this lock is for this Python and platform
 
 pip chooses the versions; the hashes are those that the package index gives for all files of a release. torch is left out, with
 the CUDA packages that only it needs: its build differs by machine, constraints.txt has its version.
@@ -23,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
+DEMO, DEV = "requirements.lock", "requirements-dev.lock"
 BY_VERSION_ONLY = re.compile(r"(torch|triton|nvidia-.*|cuda-.*)")
 LINK = re.compile(r"""href=["']([^"'#]+)#sha256=([0-9a-f]{64})""")
 SECONDS_TO_ANSWER = 60.0
@@ -66,12 +67,13 @@ def is_of_release(file: str, version: str) -> bool:
     return re.sub(r"\.(tar\.gz|zip)$", "", file).endswith(f"-{version}")
 
 
-def choose(pip: list[str]) -> list[Chosen]:
+def choose(pip: list[str], extra: str, *, constraints: list[Path]) -> list[Chosen]:
     """What pip would install into an empty environment, without what is taken by version only."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
     # hatchling needs editables for `pip install -e`; pip is there to be locked itself.
-    wanted = ["-c", str(ROOT / "constraints.txt"), "pip", "editables", *build, f"{ROOT}[dev]"]
-    command = [*pip, "install", "-qq", "--dry-run", "--ignore-installed", "--report", "-", *wanted]
+    wanted = ["pip", "editables", *build, f"{ROOT}[{extra}]"]
+    options = [option for file in constraints for option in ("-c", str(file))]
+    command = [*pip, "install", "-qq", "--dry-run", "--ignore-installed", "--report", "-", *options, *wanted]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return sorted(
         (
@@ -123,35 +125,43 @@ def entry(chosen: Chosen, hashes: list[str]) -> str:
     return " \\\n    ".join([f"{chosen.name}=={chosen.version}", *(f"--hash=sha256:{sha256}" for sha256 in hashes)])
 
 
-def resolve() -> str:
-    """The text of a new lock."""
+def as_text(entries: list[str]) -> str:
+    return "\n".join(
+        [f"# {here()}", "# Written by `make lock`; docs/dependencies.md says how it is used.", *entries, ""]
+    )
+
+
+def resolve() -> dict[str, str]:
+    """The text of each lock, by its name."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = str(Path(folder) / "bin" / "python")
-        chosen, index = choose([python, "-m", "pip"]), index_of(python)
+        pip, torch, chosen_for_tests = [python, "-m", "pip"], ROOT / "constraints.txt", Path(folder) / "constraints.txt"
+        for_tests = choose(pip, "dev", constraints=[torch])
+        chosen_for_tests.write_text("".join(f"{each.name}=={each.version}\n" for each in for_tests), encoding="utf-8")
+        for_demo = choose(pip, "demo", constraints=[torch, chosen_for_tests])
+        index = index_of(python)
 
     def page(package: Chosen) -> str:
         with urllib.request.urlopen(f"{index}/{package.name}/", timeout=SECONDS_TO_ANSWER) as answer:
             return str(answer.read().decode())
 
     with ThreadPoolExecutor(8) as threads:
-        pages = list(threads.map(page, chosen))
-    entries = [entry(package, hashes_of(package, page)) for package, page in zip(chosen, pages, strict=True)]
-    return "\n".join(
-        [f"# {here()}", "# Written by `make lock`; docs/dependencies.md says how it is used.", *entries, ""]
-    )
+        pages = list(threads.map(page, for_tests))
+    entries = {
+        package: entry(package, hashes_of(package, page)) for package, page in zip(for_tests, pages, strict=True)
+    }
+    return {DEV: as_text(list(entries.values())), DEMO: as_text([entries[package] for package in for_demo])}
 
 
-def main(command: str = "write") -> int:
+def main(command: str = "write", file: str = DEMO) -> int:
     if command == "write":
-        LOCK.write_text(resolve(), encoding="utf-8")
+        for name, text in resolve().items():
+            (ROOT / name).write_text(text, encoding="utf-8")
         return 0
-    if (wanted := locked_for(LOCK.read_text(encoding="utf-8"))) == here():
+    if (wanted := locked_for((ROOT / file).read_text(encoding="utf-8"))) == here():
         return 0
-    print(
-        f"requirements.lock is for {wanted}, this is {here()}: pip chooses the versions, without hashes",
-        file=sys.stderr,
-    )
+    print(f"{file} is for {wanted}, this is {here()}: pip chooses the versions, without hashes", file=sys.stderr)
     return 1
 
 

@@ -171,9 +171,7 @@ def test_what_cannot_be_exported_is_explained(capfd: pytest.CaptureFixture[str])
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime.quantization", None)  # makes the import fail
-    with pytest.raises(
-        recert.RecertError, match=r"onnxruntime.* could not be imported .* pip install 'recert\[onnx\]'"
-    ):
+    with pytest.raises(recert.RecertError, match=r"onnxruntime.* could not be imported .* pip install .*\[onnx\]'"):
         approximate(trained(), "int8", calibration=calibration())
 
 

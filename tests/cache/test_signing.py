@@ -169,6 +169,6 @@ def test_without_the_extra_the_error_names_it() -> None:
         "import sys; sys.modules['cryptography.hazmat.primitives'] = None\n"
         "from pathlib import Path; from recert.cache import signing\n"
         "try: signing.create_key(Path('/nowhere/k'))\n"
-        "except ImportError as error: sys.exit('recert[sign]' not in str(error))\nsys.exit(1)"
+        "except ImportError as error: sys.exit('[sign]' not in str(error))\nsys.exit(1)"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

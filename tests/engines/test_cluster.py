@@ -15,7 +15,7 @@ from tests.faults.undisturbed import OPTIONS
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(MissingExtra, match=r"--engine ray needs ray, .*; install it with: pip install 'recert\[ray\]'"),
+        pytest.raises(MissingExtra, match=r"--engine ray needs ray, .*; install it with: pip install .*\[ray\]'"),
         on_engine("ray", digits_network(), digits_inputs(), **OPTIONS),
     ):  # fmt: skip
         pass
