@@ -45,7 +45,7 @@ def named(file: Path) -> str:
 PURE = {"bounds", "metrics", "planning", "votes"}
 NO_TORCH = PURE | {"certificates", "cache", "errors", "figures", "report", "storage"}
 ALLOWED = {
-    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(),
+    "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(), "requirements": {"certificates"},
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras", "registration"},
     "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
@@ -80,7 +80,7 @@ ALLOWED = {
     "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
-    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "storage", "version"},
+    "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "requirements", "storage", "version"},
     "training": {"data", "errors", "models", "noise", "storage", "version"},
 }  # fmt: skip
 

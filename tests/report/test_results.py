@@ -18,16 +18,18 @@ from tests.report.conftest import MakeResult
 
 
 def test_a_result_is_read_as_it_was_written(make_result: MakeResult, tmp_path: Path) -> None:
-    written = make_result("a name of its own", method="auto")
+    made = make_result("a name of its own", method="auto")
+    written = replace(made, model="net, int8", data="digits test", requirements=("acr>=0.4", "accuracy:0.5>=0.6"))
     write_result(written, tmp_path / "r.parquet")
     read = read_result(tmp_path / "r.parquet")
-    assert (read.name, read.command) == (written.name, written.command)
+    for name in ("name", "command", "model", "data", "requirements"):
+        assert getattr(read, name) == getattr(written, name)
     assert read.labels is not None
     assert read.positions is not None
     assert read.labels.tolist() == written.labels.tolist()
     assert read.positions.tolist() == written.positions.tolist()
     for field in fields(written.certificates):
-        if field.name == "labels":  # which are read with the rest
+        if field.name in ("labels", "radius_without_flips"):  # which not every result has
             continue
         ours, theirs = getattr(written.certificates, field.name), getattr(read.certificates, field.name)
         assert ours == theirs if field.name == "settings" else ours.tolist() == theirs.tolist(), field.name
@@ -36,6 +38,20 @@ def test_a_result_is_read_as_it_was_written(make_result: MakeResult, tmp_path: P
 def test_the_file_gives_the_name_even_after_it_was_renamed(make_result: MakeResult, tmp_path: Path) -> None:
     write_result(make_result("int8"), tmp_path / "int8.parquet")
     assert read_result((tmp_path / "int8.parquet").rename(tmp_path / "final.parquet")).name == "final"
+
+
+def test_a_model_that_is_named_gives_the_name(make_result: MakeResult, tmp_path: Path) -> None:
+    write_result(replace(make_result("r"), model="digits, int8"), tmp_path / "r.parquet")
+    assert read_result(tmp_path / "r.parquet").name == "digits, int8"
+
+
+@pytest.mark.parametrize("wrong", ["acr>=0.4", ["acr>=0.4; rm"], [3], ["acr>=0.4"] * 101])
+def test_requirements_that_cannot_be_read_are_refused(make_result: MakeResult, tmp_path: Path, wrong: object) -> None:
+    table = make_result("r", 3).certificates.to_arrow()
+    notes = json.dumps({"requirements": wrong}).encode()
+    pq.write_table(table.replace_schema_metadata({**table.schema.metadata, NOTES: notes}), tmp_path / "r.parquet")
+    with pytest.raises(NotAResult, match="damaged or of another version"):
+        read_result(tmp_path / "r.parquet")
 
 
 def test_names_cannot_steer_a_terminal(make_result: MakeResult, tmp_path: Path) -> None:

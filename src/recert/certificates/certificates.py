@@ -33,6 +33,8 @@ SETTINGS = b"recert"
 """Where a table has the settings, among its schema's metadata."""
 LABEL = "label"
 """The column of labels, where they were joined."""
+WITHOUT_FLIPS = "radius_without_flips"
+"""The column of radii had nothing flipped, where a re-certification knows them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +67,10 @@ class Certificates:
     settings: Settings = field(repr=False)
     labels: Ints | None = field(default=None, repr=False)
     """The true classes, where `with_labels` joined them. They are for tables and scores; no claim depends on them."""
+    radius_without_flips: Floats | None = field(default=None, repr=False)
+    """Of a re-certification: what the radius would be had no vote flipped. What it lacks of the original's is the price of the budget,
+    and what the radius lacks of it is the damage of the change. Fresh votes are compared with the cached share of votes. NaN where it is
+    not known. Nothing is claimed by it."""
 
     @classmethod
     def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, noise: Noise, **columns: Any) -> Self:
@@ -77,6 +83,7 @@ class Certificates:
             if f.type is Counts
         }
         seconds, method = columns.pop("seconds", 0.0), columns.pop("method", settings.method)
+        without_flips = columns.pop("radius_without_flips", None)
         if columns:
             raise TypeError(f"unknown columns: {', '.join(columns)}")
         return cls(
@@ -84,7 +91,7 @@ class Certificates:
             norm=np.full(rows, noise.norm, dtype=object), alpha=np.full(rows, settings.alpha),
             method=np.broadcast_to(np.asarray(method, dtype=object), rows),
             seconds=np.broadcast_to(np.asarray(seconds, dtype=float), rows),
-            **counts,
+            radius_without_flips=without_flips, **counts,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -183,7 +190,12 @@ class Certificates:
         columns["index"] = np.arange(len(chosen))
         columns["forward_passes"] = np.where(repeated, 0, columns["forward_passes"])
         columns["seconds"] = np.where(repeated, 0.0, columns["seconds"])
-        return replace(self, **columns, labels=None if self.labels is None else self.labels[chosen])
+        return replace(self, **columns, **self.optional(chosen))
+
+    def optional(self, rows: Ints) -> dict[str, Any]:
+        """Columns that not all certificates have, at these rows."""
+        found = {name: getattr(self, name) for name in OPTIONAL}
+        return {name: None if column is None else column[rows] for name, column in found.items()}
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table; its schema metadata holds the settings."""
@@ -196,7 +208,10 @@ class Certificates:
         """The columns of a table, with the explanation beside the outcome. Votes for nobody are in the explanation."""
         names = [name for name in COLUMNS if name != "nobody"]
         names.insert(names.index("outcome") + 1, "explanation")
-        return {name: getattr(self, name) for name in names} | ({} if self.labels is None else {LABEL: self.labels})
+        shown = {name: getattr(self, name) for name in names}
+        if self.radius_without_flips is not None:
+            shown[WITHOUT_FLIPS] = self.radius_without_flips
+        return shown | ({} if self.labels is None else {LABEL: self.labels})
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas data frame; `frame.attrs["recert"]` holds the settings."""
@@ -242,8 +257,10 @@ class Certificates:
         write_whole(path, "".join(lines).encode())
 
 
-COLUMNS = tuple(f.name for f in fields(Certificates) if f.name not in ("settings", "labels"))
-"""Fields with a value for each input. Labels, which may be missing, are not among them."""
+OPTIONAL = ("labels", "radius_without_flips")
+"""Fields with a value for each input, or None."""
+COLUMNS = tuple(f.name for f in fields(Certificates) if f.name not in ("settings", *OPTIONAL))
+"""Fields that always have a value for each input."""
 
 
 def whole_table(certificates: Certificates) -> pa.Table:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from recert.certificates.certificates import COLUMNS, LABEL, SETTINGS, Certificates
+from recert.certificates.certificates import COLUMNS, LABEL, SETTINGS, WITHOUT_FLIPS, Certificates
 from recert.certificates.outcome import Outcome
 from recert.certificates.settings import Settings, Together
 from recert.certificates.stored_table import read_table
@@ -23,6 +23,7 @@ PROXY_COSTS = ("passes per input", "seconds")
 TEXTS = ("input", "outcome", "norm", "method")
 BOUNDS = ("top_lower", "runner_up_upper")
 FRACTIONS = ("radius", *BOUNDS, "alpha", "seconds")
+_FRACTIONS_OR_NONE = (*FRACTIONS, WITHOUT_FLIPS)
 """Columns by what they hold; all others are whole numbers."""
 DAMAGE = (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException)
 """What reading a damaged table raises."""
@@ -139,7 +140,9 @@ def certificates_in(table: pa.Table, settings: Settings) -> Certificates:
         # Files of earlier versions do not have this column.
         missing = name == "nobody" and name not in table.column_names
         columns[name] = np.zeros(table.num_rows, dtype=np.int64) if missing else _column(table, name)
-    result = Certificates(**columns, settings=settings, labels=integers_in(table, LABEL))
+    # Only re-certifications have this column, and none of earlier versions.
+    without = _column(table, WITHOUT_FLIPS) if WITHOUT_FLIPS in table.column_names else None
+    result = Certificates(**columns, settings=settings, labels=integers_in(table, LABEL), radius_without_flips=without)
     _check(result)
     return result
 
@@ -152,8 +155,9 @@ def integers_in(table: pa.Table, name: str) -> NDArray[np.int64] | None:
 def _column(table: pa.Table, name: str) -> NDArray[Any]:
     values = table[name].to_numpy()
     # Integers of any width become int64 and texts objects, as in certificates that were never stored. A null makes integers floats.
-    kind = object if name in TEXTS else np.float64 if name in FRACTIONS else np.int64
-    if values.dtype.kind not in ("OU" if name in TEXTS else "fiu" if name in FRACTIONS else "iu"):
+    fractions = name in _FRACTIONS_OR_NONE
+    kind = object if name in TEXTS else np.float64 if fractions else np.int64
+    if values.dtype.kind not in ("OU" if name in TEXTS else "fiu" if fractions else "iu"):
         raise ValueError(f"column {name} holds something that is not {'a text' if name in TEXTS else 'a number'}")
     if name in TEXTS and not all(isinstance(text, str) for text in values):
         raise ValueError(f"column {name} holds something that is not a text")
@@ -169,6 +173,9 @@ def _check(result: Certificates) -> None:
             name in BOUNDS and result.settings.method == "predict"
         ):
             raise ValueError(f"column {name} holds something that is not a number")
+    without = result.radius_without_flips
+    if without is not None and ((without < 0) | np.isinf(without)).any():  # NaN is what is not known
+        raise ValueError(f"column {WITHOUT_FLIPS} holds something that is not a radius")
     if (result.radius < 0).any() or (result.forward_passes < 0).any():
         raise ValueError("a radius or a number of forward passes is negative")
     for outcome in set(result.outcome):

@@ -258,7 +258,10 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
     # The file first: a terminal that is gone must not take the result with it. And the table even if the disk is full.
     try:
         if wanted.out is not None:
-            write(certificates, wanted.out, data.labels, data.indices)
+            about = {"model": plain_name(str(row["model"])), "data": plain_name(data.name)}
+            write(
+                certificates, wanted.out, data.labels, data.indices, **about, requirements=tuple(wanted.require or ())
+            )
     finally:
         show(shown_names([row], "model", wanted.format), wanted.format)
         say(remark)

@@ -183,8 +183,9 @@ def check_log(path: Path | None, labels: "NDArray[np.int64] | None") -> None:
         raise ValueError("expected labels for the .tsv log, got data without labels; write .parquet or .csv instead")
 
 
-def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any) -> None:
-    """Write a row per input, in the format that the file's name asks for. Parquet has all that a report needs."""
+def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any, **about: Any) -> None:
+    """Write a row per input, in the format that the file's name asks for. Parquet has all that a report needs: `about` are fields
+    of its `Result`."""
     check_output(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
@@ -192,7 +193,7 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
         from recert.report import Result, write_result
 
         command = shlex.join(["recert", *sys.argv[1:]])
-        write_result(Result(path.stem, result, labels, indices, command), path)
+        write_result(Result(path.stem, result, labels, indices, command, **about), path)
     elif path.suffix == ".csv":
         result.to_csv(path, labels)
     else:

@@ -5,14 +5,18 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recert.recertification.method import Bounds, Counts, Inputs, Noises, Option, Terms
+from recert.recertification.method import Bounds, Counts, Inputs, Method, Noises, Option, Terms
 from recert.recertification.questions import SelectedInputs
 from recert.recertification.task import Task
 from recert.sampling import Drawn
 from recert.votes import SelectionCounts, Votes, vote_dtype
+
+Ints = NDArray[np.int64]
 
 ROWS_AT_ONCE = 512
 """Inputs whose replays are drawn and in memory together: many enough for full batches, few enough for any number of inputs."""
@@ -53,10 +57,19 @@ class Replayed:
     assignment: Assignment
     counts: Counts | None = None
     cost: Cost = Cost()
+    cached: Ints | None = None
+    """The original's votes by class, with which fresh votes are compared."""
 
     @property
     def row(self) -> int:
         return self.assignment.row
+
+
+class Bounded(NamedTuple):
+    """Bounds of a block, and what they would be had nothing flipped: NaN where that is not known."""
+
+    claimed: Bounds
+    without_flips: Bounds
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ class Block:
     inputs: list[Replayed]
     terms: Terms | None = None
     """None where the cache had too few noises for any claim."""
-    bounds: Future[Bounds] | None = None
+    bounds: Future[Bounded] | None = None
     """None if nothing is to be bounded, or not yet."""
 
 
@@ -107,7 +120,8 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
         if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
             blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
             block = []
-        block.append(Replayed(each, each.option.method.count(noises, votes.votes, terms[each.option]), Cost.of(votes)))
+        counts = each.option.method.count(noises, votes.votes, terms[each.option])
+        block.append(Replayed(each, counts, Cost.of(votes), task.cached_counts[each.row]))
     if block:
         blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
     return blocks
@@ -128,11 +142,36 @@ def bounded(block: Block, pool: Executor | None) -> Block:
     """The block with its bounds under way, if there is a pool."""
     if pool is None or block.terms is None:
         return block
-    method, counts = (
-        block.inputs[0].assignment.option.method,
-        [each.counts for each in block.inputs if each.counts is not None],
-    )
-    return replace(block, bounds=pool.submit(method.bound, counts, block.terms))
+    return replace(block, bounds=pool.submit(_bounds_of, block.inputs, block.terms))
+
+
+def _bounds_of(inputs: Sequence[Replayed], terms: Terms) -> Bounded:
+    method, compare = inputs[0].assignment.option.method, not inputs[0].assignment.option.method.baseline
+    counts = [each.counts for each in inputs if each.counts is not None]
+    claimed = method.bound(counts, terms)
+    calm = [
+        method.without_flips(each.counts, each.assignment.top, each.cached)
+        if compare and each.counts is not None and each.cached is not None
+        else None
+        for each in inputs
+    ]
+    return Bounded(claimed, _with_others(method, claimed, counts, calm, terms))
+
+
+def _with_others(
+    method: Method, claimed: Bounds, counts: Sequence[Counts], others: Sequence[Counts | None], terms: Terms
+) -> Bounds:
+    """Bounds of other counts of the same inputs; where these are the same, nothing is computed again."""
+    known = np.array([each is not None for each in others])
+    top = np.where(known, claimed.top_lower, np.nan)
+    runner_up = None if claimed.runner_up_upper is None else np.where(known, claimed.runner_up_upper, np.nan)
+    differ = [i for i, each in enumerate(others) if each is not None and each is not counts[i]]
+    if differ:
+        bounds = method.bound([each for i in differ if (each := others[i]) is not None], terms)
+        top[differ] = bounds.top_lower
+        if runner_up is not None and bounds.runner_up_upper is not None:
+            runner_up[differ] = bounds.runner_up_upper
+    return Bounds(top, runner_up)
 
 
 def counted(blocks: Sequence[Block]) -> Iterator[tuple[Replayed, Counts]]:

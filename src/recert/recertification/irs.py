@@ -1,7 +1,7 @@
 """Incremental randomized smoothing, the paper's method (Algorithms 2 and 3)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -13,10 +13,11 @@ from recert.noise import Stream
 from recert.planning import RadiusPredictor, Selected
 from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
 from recert.recertification.method import Bounds, Counts, Method, Noises, Terms
-from recert.recertification.scratch import bound_fresh, count_fresh
+from recert.recertification.scratch import bound_fresh, count_fresh, fresh_as_cached
 from recert.votes import Votes
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Irs(Method):
         # A vote for nobody always disagrees (EstimateZeta).
         lost = int(np.count_nonzero((votes != noises.before) | (votes >= terms.classes)))
         return Counts(noises.top_votes, terms.samples, replayed=len(votes), kept=len(votes) - lost, lost=lost)
+
+    def without_flips(self, counts: Counts, top: int, cached: Ints) -> Counts | None:
+        if not counts.replayed:
+            return fresh_as_cached(counts, top, cached)
+        return replace(counts, kept=counts.replayed, lost=0) if counts.lost else counts
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         top_lower = np.zeros(len(counts))

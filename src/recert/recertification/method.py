@@ -167,6 +167,11 @@ class Method(Strategy):
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
         """What the modified model's votes on these noises amount to."""
 
+    def without_flips(self, counts: Counts, top: int, cached: Ints) -> Counts | None:
+        """The same counts had the modified model voted as the original did, whose votes are `cached` by class; the counts
+        themselves where nothing flipped, and None if that is not known. They tell what the change cost, and make no claim."""
+        return None
+
     @abstractmethod
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         """Bounds of many inputs from their counts, with error `terms.alpha` for each input."""

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -29,6 +29,10 @@ class EventCounts:
     replayed: Many
     gained: Many
     replayed_other: Many
+
+
+_FLIPS = [place for place, each in enumerate(fields(EventCounts)) if each.name in ("lost", "gained")]
+"""Where counts of flips stand among the arguments of a question."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,14 @@ class ReplayMethod(Method):
             gained=gained,
             arguments=arguments,
         )
+
+    def without_flips(self, counts: Counts, top: int, cached: Ints) -> Counts | None:
+        arguments = np.asarray(counts.arguments)
+        if not arguments[:, _FLIPS].any():
+            return counts
+        calm = arguments.copy()
+        calm[:, _FLIPS] = 0
+        return replace(counts, kept=counts.kept + counts.lost, lost=0, gained=0, arguments=calm)
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         # One call for all inputs and rivals: equal counts are bounded once, and threads share the rest. Of the rivals of an

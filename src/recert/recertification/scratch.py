@@ -1,7 +1,7 @@
 """Fresh votes of the modified model bound the class, as if there were no cache: the baselines, and a choice for auto."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,9 @@ class ScratchCached(Method):
 
     def count(self, noises: Noises, votes: Votes, terms: Terms) -> Counts:
         return count_fresh(noises, votes, terms)
+
+    def without_flips(self, counts: Counts, top: int, cached: Ints) -> Counts | None:
+        return fresh_as_cached(counts, top, cached)
 
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         return bound_fresh(counts, terms, terms.alpha)
@@ -91,6 +94,16 @@ def count_fresh(noises: Noises, votes: Votes, terms: Terms) -> Counts:
     counts[noises.top] = 0
     abstention = Outcome.RUNNER_UP_TOO_CLOSE if terms.sides == 2 else Outcome.NO_MAJORITY
     return Counts(top_votes, len(votes), arguments=((top_votes, int(counts.max())),), abstention=abstention)
+
+
+def fresh_as_cached(counts: Counts, top: int, cached: Ints) -> Counts | None:
+    """As many votes, divided as the original's cached ones are: how it would vote on these very noises is not known."""
+    if (total := int(cached.sum())) == 0:
+        return None
+    rivals = cached.copy()
+    rivals[top] = 0
+    of_class, of_rival = (round(int(votes) * counts.samples / total) for votes in (cached[top], rivals.max()))
+    return replace(counts, top_votes=of_class, arguments=((of_class, of_rival),))
 
 
 def bound_fresh(counts: Sequence[Counts], terms: Terms, alpha: float) -> Bounds:

@@ -16,6 +16,9 @@ from recert.certificates.reading import (
 )
 from recert.errors import NotAResult as NotAResult
 from recert.report.results import NOTES, Result
+from recert.requirements import Requirement
+
+MOST_REQUIREMENTS = 100
 
 
 def read_result(path: str | os.PathLike[str]) -> Result:
@@ -25,7 +28,8 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         return _from_cache(where)
     table = stored_table(where)
     try:
-        settings, notes = settings_in(table), _notes(table.schema.metadata.get(NOTES))
+        stored = table.schema.metadata.get(NOTES)
+        settings, notes, requirements = settings_in(table), _notes(stored), _requirements(stored)
         # Before the rows are checked, since they are looked at as radii.
         if settings.method == "predict":
             raise not_a_result(where, "predictions, which have no radius")
@@ -34,7 +38,10 @@ def read_result(path: str | os.PathLike[str]) -> Result:
         raise damaged(where, error) from error
     if not len(certificates):
         raise not_a_result(where, "one without a single input")
-    return Result(notes.get("name") or where.stem, certificates, certificates.labels, positions, notes.get("command"))
+    about = {field: notes.get(field) for field in ("command", "model", "data")}
+    # The name that it was given; else that of the model. Files of earlier versions have neither.
+    name = notes.get("name") or notes.get("model") or where.stem
+    return Result(name, certificates, certificates.labels, positions, **about, requirements=requirements)
 
 
 def _from_cache(where: Path) -> Result:
@@ -45,6 +52,13 @@ def _from_cache(where: Path) -> Result:
     except FileNotFoundError:
         raise not_a_result(where, "a folder that is no cache") from None
     return Result(where.name or str(where), cache.certificates, command=None)
+
+
+def _requirements(data: bytes | None) -> tuple[str, ...]:
+    texts = [] if data is None else mapping(json.loads(data)).get("requirements", [])
+    if not isinstance(texts, list) or len(texts) > MOST_REQUIREMENTS:
+        raise ValueError("requirements are not a list of a few texts")
+    return tuple(Requirement.parse(text).text for text in texts)
 
 
 def _notes(data: bytes | None) -> dict[str, str]:

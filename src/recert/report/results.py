@@ -21,13 +21,18 @@ BASELINES = ("scratch", "scratch-cached")
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Certificates under a name, with the labels and positions of their inputs and the command that made them, if known."""
+    """Certificates under a name, with the labels and positions of their inputs, and what is known of how they were made."""
 
     name: str
     certificates: Certificates
     labels: Ints | None = None
     positions: Ints | None = None
     command: str | None = None
+    model: str | None = None
+    """What people call the model, and what was changed in it."""
+    data: str | None = None
+    requirements: tuple[str, ...] = ()
+    """What `--require` asked of it."""
 
     @property
     def is_baseline(self) -> bool:
@@ -45,7 +50,8 @@ class Result:
         # Not `Certificates.take`, which numbers rows anew and charges repeated rows nothing.
         c = self.certificates
         columns = {name: getattr(c, name)[rows] for name in COLUMNS}
-        return replace(self, certificates=replace(c, **columns, labels=labels), labels=labels, positions=positions)
+        changed = replace(c, **columns, **{**c.optional(rows), "labels": labels})
+        return replace(self, certificates=changed, labels=labels, positions=positions)
 
 
 def write_result(result: Result, path: str | os.PathLike[str]) -> None:
@@ -57,7 +63,10 @@ def write_result(result: Result, path: str | os.PathLike[str]) -> None:
     table = whole_table(joined)
     if result.positions is not None:
         table = table.append_column("position", pa.array(result.positions.tolist(), pa.int64()))
-    notes = {"name": None if result.name == Path(path).stem else result.name, "command": result.command}
+    notes = {
+        "name": None if result.name == Path(path).stem else result.name, "command": result.command,
+        "model": result.model, "data": result.data, "requirements": list(result.requirements),
+    }  # fmt: skip
     metadata = {**table.schema.metadata, NOTES: json.dumps(notes).encode()}
     whole = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata(metadata), whole)
