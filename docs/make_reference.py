@@ -21,6 +21,7 @@ from typing import Any
 import typer
 
 import recert
+from recert.cli.help import default_of, takes_nothing
 
 WIDTH = 110
 MOST_FIELDS = 12  # a result has more: columns, which nobody passes by hand
@@ -232,9 +233,10 @@ def _option(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
     if parameter.param_type_name == "argument":
         names = f"`{parameter.metavar or parameter.name.upper()}`"
-    default = "required" if parameter.required else parameter.default
-    shown = "" if default in (None, (), []) else str(getattr(default, "value", default)).lower()
-    return f"| {names} | {shown} | {_without_markup(getattr(parameter, 'help', ''))} |\n"
+    if parameter.param_type_name != "argument" and not takes_nothing(parameter):
+        names += f" {parameter.metavar}".replace("|", "\\|")
+    default = "required" if parameter.required else default_of(parameter)
+    return f"| {names} | {default} | {_without_markup(getattr(parameter, 'help', ''))} |\n"
 
 
 def _without_markup(text: str | None) -> str:

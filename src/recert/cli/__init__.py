@@ -9,17 +9,17 @@ from contextlib import contextmanager
 import typer
 
 from recert.cli import bundle, cache, catalogue, certify, compare, compress, demo, recertify, report, select, train
+from recert.cli.help import App
 from recert.cli.output import say
 from recert.cli.remarks import remarks_said
 from recert.cli.stopping import INTERRUPTED, stoppable
 from recert.cli.streams import open_closed, printing
 from recert.version import __version__
 
-app = typer.Typer(
+app = App(
     name="recert",
     help="Certify that a network's predictions are robust, and re-certify it cheaply after it was changed.",
     epilog="Start with: recert demo",
-    no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

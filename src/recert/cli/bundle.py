@@ -26,25 +26,38 @@ def bundle(
         typer.Option(
             "--model",
             "-m",
+            metavar="MODEL",
             help="The model file that is deployed (.onnx, .safetensors with its card), or a model by its spec.",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="NAME.recert, one file; or a new folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="NAME.recert, one file; or a new folder.")],
     cache: Annotated[
-        str | None, typer.Option("--cache", "--store", "-s", help="The cache that the result came from.")
+        str | None,
+        typer.Option("--cache", "--store", "-s", metavar="STORE", help="The cache that the result came from."),
     ] = None,
     whole_cache: Annotated[
         bool, typer.Option("--whole-cache/--manifest-only", help="The cache with its votes, or only what it is about.")
     ] = True,
     votes: Annotated[
         str | None,
-        typer.Option(help="Folder of the votes that were kept of the changed model; STORE.replays if not given."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the votes of the changed model are kept.",
+            show_default="STORE.replays",
+            rich_help_panel="Essentials",
+        ),
     ] = None,
     keep_votes: Annotated[
-        bool, typer.Option("--with-votes/--without-votes", help="Put these votes in, for check --audit.")
+        bool,
+        typer.Option(
+            "--with-votes/--without-votes",
+            help="Put these votes in, for check --audit.",
+            rich_help_panel="Essentials",
+        ),
     ] = True,
     key: Annotated[
-        Path | None, typer.Option(help="Sign with this Ed25519 private key (PEM), e.g. from recert cache keygen.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Sign with this Ed25519 private key (PEM), e.g. from recert cache keygen."),
     ] = None,
     trust: o.Trust = False,
     debug: o.Debug = False,
@@ -64,28 +77,36 @@ def bundle(
         trust=trust,
     )
     _say_lines(found)
-    say(f"wrote {out}; anyone can run: recert check {out}{f' --public-key {key}.pub' if key else ''}", markup=False)
+    say(f"wrote {out}; anyone can run:\n  recert check {out}{f' --public-key {key}.pub' if key else ''}", markup=False)
 
 
 def check(
     bundle: Annotated[
         Path | None, typer.Argument(metavar="[BUNDLE]", help="NAME.recert or a folder; or give --model and --result.")
     ] = None,
-    model: Annotated[Path | None, typer.Option("--model", "-m", help="The model file that is deployed.")] = None,
-    result: Annotated[Path | None, typer.Option("--result", "-r", help="The certificates, FILE.parquet.")] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", metavar="FILE", help="The model file that is deployed.")
+    ] = None,
+    result: Annotated[
+        Path | None, typer.Option("--result", "-r", metavar="FILE", help="The certificates, FILE.parquet.")
+    ] = None,
     cache: Annotated[
-        str | None, typer.Option("--cache", "--store", "-s", help="The cache that they came from.")
+        str | None, typer.Option("--cache", "--store", "-s", metavar="STORE", help="The cache that they came from.")
     ] = None,
     public_key: Annotated[
         Path | None,
         typer.Option(
-            help="Refuse the bundle unless the owner of this Ed25519 public key (PEM) signed it; the file that RECERT_PUBLIC_KEY names, if not given."
+            metavar="FILE",
+            help="Refuse the bundle unless the owner of this Ed25519 public key (PEM) signed it.",
+            show_default="what RECERT_PUBLIC_KEY names",
         ),
     ] = None,
     audit: Annotated[
         bool, typer.Option("--audit", help="Draw a random sample of the votes again; needs --data.")
     ] = False,
-    data: Annotated[str | None, typer.Option("--data", "-d", help="The data that was certified, for --audit.")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", metavar="DATA", help="The data that was certified, for --audit.")
+    ] = None,
     split: o.Split = "test",
     trust: o.Trust = False,
     format: o.OutputFormat = o.Format.TABLE,

@@ -1,7 +1,6 @@
 """recert models, recert approximations"""
 
 import typer
-from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import say, show
@@ -27,17 +26,19 @@ def models(format: o.OutputFormat = o.Format.TABLE) -> None:
             for entry in available_models()
         ],
         format,
+        prose=("weights for sigma", "what it is"),
     )
     if format is o.Format.TABLE:
-        forms = [{"form": escape(form), "what it names": text} for form, text in SPEC_FORMS]
-        show(forms, format, title="What --model takes: these names, and models of your own")
+        forms = [{"form": form, "what it names": text} for form, text in SPEC_FORMS]
+        show(forms, format, prose=("what it names",), title="What --model takes: these names, and models of your own")
 
 
 def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:
     """How a model can be changed by name."""
     from recert.approximations import available_approximations
 
-    show([{"approximation": name, "what it does": text} for name, text in available_approximations().items()], format)
+    rows = [{"approximation": name, "what it does": text} for name, text in available_approximations().items()]
+    show(rows, format, prose=("what it does",))
     say(
         "one after the other: prune:0.3+int8; limited to layers by name, or without some: prune:0.5[layer3.*], int8[!conv1,!fc]",
         markup=False,

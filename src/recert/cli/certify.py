@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from recert.cli import options as o
-from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, show, shown_names, summary, write
+from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, show, summary, write
 from recert.cli.requirements import check_forms, check_labels, enough, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
@@ -40,36 +40,51 @@ def certify(
     model: o.ModelOptions,
     data: o.DataOptions,
     noise: o.Noise = "gaussian:0.5",
-    samples: Annotated[int, typer.Option(help="Votes that bound, per input.")] = 100_000,
+    samples: Annotated[int, typer.Option(metavar="N", help="Votes for the bound, per input.")] = 100_000,
     selection_samples: Annotated[
-        int | None, typer.Option(help="Votes that choose the class, per input; up to 500 if not given.")
+        int | None, typer.Option(metavar="N", help="Votes that choose the class, per input.", show_default="up to 500")
     ] = None,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     store: Annotated[
         str | None,
-        typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL; runs/MODEL-NOISE if not given."),
+        typer.Option(
+            "--store",
+            "-s",
+            metavar="STORE",
+            help="Folder of the cache, or an fsspec URL.",
+            show_default="runs/MODEL-NOISE",
+        ),
     ] = None,
     certificate: Annotated[
-        o.CertificateKind, typer.Option(help="one-sided: Algorithm 1; two-sided: with the runner-up.")
+        o.CertificateKind,
+        typer.Option(
+            metavar="KIND", help="one-sided (Cohen's Algorithm 1), or two-sided, which uses the runner-up, too."
+        ),
     ] = o.CertificateKind.TWO_SIDED,
     at: o.At = None,
     plan: Annotated[
         str | None,
         typer.Option(
-            help="acr, accuracy:R or uniform: what --samples, then the mean, are shared out for, by the selection votes; that of the "
-            "store if not given, else uniform. Re-certification needs uniform."
+            metavar="GOAL",
+            help="acr or accuracy:R: share out votes for this goal, --samples in the mean; uniform: --samples for each input, "
+            "which re-certification needs.",
+            show_default="that of the store, else uniform",
         ),
     ] = None,
     proxy: Annotated[
         str | None,
         typer.Option(
-            help="Let a faster network draw the votes (fp16 on a GPU, int8 on a CPU; see [b]recert approximations[/b]) and "
-            "carry the certificates over to the model with few votes of its own."
+            metavar="CHANGE",
+            help="Let a faster network draw the votes (fp16 on a GPU, int8 on a CPU), and carry the certificates over to the model "
+            "with few votes of its own.",
         ),
     ] = None,
     proxy_transfer: Annotated[
-        int | None, typer.Option(help="Votes of the model itself, per input; a tenth of --samples if not given.")
+        int | None,
+        typer.Option(
+            metavar="N", help="With --proxy: votes of the model itself, per input.", show_default="a tenth of --samples"
+        ),
     ] = None,
     calibration: o.CalibrationData = None,
     identity: o.Identity = None,
@@ -77,7 +92,7 @@ def certify(
     shard: o.Shard = None,
     radii: o.Radii = "0.25,0.5,1.0",
     allow_numerics: Annotated[
-        bool, typer.Option(help="Continue a cache although device, batch size or versions differ.")
+        bool, typer.Option("--allow-numerics", help="Continue a cache although device, batch size or versions differ.")
     ] = False,
     same_model: o.SameModel = False,
     dry_run: o.DryRun = False,
@@ -176,7 +191,7 @@ def certify(
     _remember(cache, model=plain_name(named), data=plain_name(data.data))
     remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
     if decided is None and not cache.manifest.plan:
-        remark += f"; re-certify a changed model with: recert recertify --store {store} ..."
+        remark += f"; re-certify a changed model with:\n  recert recertify --store {store} ..."
     finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
@@ -220,7 +235,7 @@ def predict(
     model: o.ModelOptions,
     data: o.DataOptions,
     noise: o.Noise = "gaussian:0.5",
-    samples: Annotated[int, typer.Option(help="Votes per input.")] = 1_000,
+    samples: Annotated[int, typer.Option(metavar="N", help="Votes per input.")] = 1_000,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     classes: o.Classes = None,
@@ -253,8 +268,19 @@ def predict(
     finish(predicted, dataset, result, row, predicted.guarantee)
 
 
-def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOptions, row: Row, remark: str) -> None:
-    """Write the rows if asked to, print what they come to, and leave with 3 if a requirement is not met."""
+def finish(
+    certificates: "Certificates",
+    data: "Dataset",
+    wanted: o.ResultOptions,
+    row: Row,
+    remark: str,
+    *,
+    original: Row | None = None,
+) -> None:
+    """Write the rows if asked to, print what they come to, and leave with 3 if a requirement is not met.
+
+    In a table the row of the original comes first, to compare with. The method is in the remark.
+    """
     # The file first: a terminal that is gone must not take the result with it. And the table even if the disk is full.
     try:
         if wanted.out is not None:
@@ -263,12 +289,16 @@ def finish(certificates: "Certificates", data: "Dataset", wanted: o.ResultOption
                 certificates, wanted.out, data.labels, data.indices, **about, requirements=tuple(wanted.require or ())
             )
     finally:
-        show(shown_names([row], "model", wanted.format), wanted.format)
+        rows = [original, row] if original is not None else [row]
+        if wanted.format is o.Format.TABLE:
+            show([{name: each.get(name) for name in row if name != "method"} for each in rows], wanted.format)
+        else:
+            show([row], wanted.format)
         say(remark)
     invalid = certificates.nobody.sum()
     if invalid:
         # An invalid vote counts for no class: the certificate holds, but the model or its precision should be looked at.
-        say(f"[yellow]warning:[/yellow] {invalid} samples had logits that were not finite; they voted for nobody")
+        say(f"[yellow]warning:[/yellow] {invalid} invalid votes: logits were not finite, and count for no class")
     # All of them, not only up to the first that fails: in the log of a pipeline every number is wanted.
     failed = False
     for requirement in wanted.require or ():

@@ -29,25 +29,27 @@ def compare(
     public_key: o.PublicKey = None,
     approximation: Annotated[
         str | None,
-        typer.Option(
-            "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
-        ),
+        o.APPROXIMATION,
     ] = None,
     calibration: o.CalibrationData = None,
     budgets: Annotated[
-        str, typer.Option(help="Samples per input, or shares of the cache's: 1%,2%,5%,10%.")
+        str, typer.Option(metavar="N,N,...", help="Forward passes per input, or percentages of the cache's votes.")
     ] = "1%,2%,3%,5%,7%,10%",
     baseline_budgets: Annotated[
-        str, typer.Option(help="The same for the baselines; they need more to reach the same radius.")
+        str, typer.Option(metavar="N,N,...", help="The same for the baselines, which need more.")
     ] = "1%,2%,5%,10%,20%,40%",
-    methods: Annotated[str, typer.Option(help="Methods to compare with the baselines.")] = "auto,series,irs",
+    methods: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Methods to compare with the baselines.")
+    ] = "auto,series,irs",
     alpha: Annotated[
-        float | None, typer.Option(help="Total error probability; twice the cache's if not given.")
+        float | None,
+        typer.Option(metavar="X", help="Total error probability of a certificate.", show_default="twice the cache's"),
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
     format: o.OutputFormat = o.Format.TABLE,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the rows here (.csv), or rows and speed-ups (.json).")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write the sweep here (.csv), or all that was found (.json)."),
     ] = None,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import check_output, say, show, shown_names
+from recert.cli.output import check_output, say, show
 from recert.cli.saving import MODELS, save
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def compress(
         typer.Option(
             "--approximation",
             "-a",
-            help="How to change the model (int8, prune:0.3+int8, int8\\[!conv1,!fc], ...; see [b]recert approximations[/b]).",
+            metavar="CHANGE",
+            help="Compression to apply: int8, prune:0.3+int8, int8\\[!conv1,!fc], ... (see [b]recert approximations[/b]).",
         ),
     ],
     out: Annotated[
@@ -41,13 +42,17 @@ def compress(
         typer.Option(
             "--out",
             "-o",
+            metavar="FILE",
             help="The new model: .onnx for int8 and int8-twin, else .safetensors, or .onnx for a float32 export.",
         ),
     ],
     data: Annotated[
         str | None,
         typer.Option(
-            "--data", "-d", help="Data: int8 is calibrated on its training inputs, and latency is measured on it."
+            "--data",
+            "-d",
+            metavar="DATA",
+            help="int8 is calibrated on its training inputs, and latency is measured on it.",
         ),
     ] = None,
     noise: o.Noise = "gaussian:0.5",
@@ -78,8 +83,8 @@ def compress(
     made = approximate(loaded.model, approximation, calibration=calibration, example_input=example)
     say(f"{approximation}: {made.description}", markup=False)
     save(made.model, out, model.model, made, example_input=example)
-    show(shown_names(_rows(model.model, loaded.model, made, out, example), "model", format), format)
-    say(f"re-certify it with: recert recertify --model {out} --store STORE --data {data or 'DATA'}", markup=False)
+    show(_rows(model.model, loaded.model, made, out, example), format)
+    say(f"re-certify it with:\n  recert recertify --model {out} --store STORE --data {data or 'DATA'}", markup=False)
 
 
 def _example(data: str | None, shape: tuple[int, ...] | None) -> "NDArray[np.float32] | None":

@@ -1,17 +1,16 @@
 """Options that commands share: each has one name, the same everywhere, in groups where several commands take all of them.
 
 A group is a dataclass whose fields are options. A command takes a parameter of its type, and `with_groups` makes the options of
-the group options of the command.
+the group options of the command. In which panel of the help an option is, `recert.cli.help` says.
 """
 
-import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,96 +51,132 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Model: a name (see [b]recert models[/b]), a file, or package.module:factory\\[@weights], which is code, and is run.",
+        metavar="MODEL",
+        help="A name (see [b]recert models[/b]), a file, or package.module:factory\\[@weights], which is code, and is run.",
     ),
 ]
 Data = Annotated[
     str,
     typer.Option(
-        "--data", "-d", help="Data: digits, cifar10:DIR, FILE.npz, folder:DIR\\[?size=N], torchvision:NAME:DIR."
+        "--data",
+        "-d",
+        metavar="DATA",
+        help="digits, cifar10:DIR, FILE.npz, folder:DIR\\[?size=N] or torchvision:NAME:DIR.",
     ),
 ]
 Identity = Annotated[
     str | None,
-    typer.Option(help="Name of a model that is a function, such as my-api-2024-05; another whenever it changes."),
+    typer.Option(
+        metavar="NAME",
+        help="Of a model that is a function: its name, such as my-api-2024-05; another whenever it changes.",
+    ),
 ]
-Classes = Annotated[int | None, typer.Option(help="Number of classes, of a function that returns labels.")]
+Classes = Annotated[
+    int | None, typer.Option(metavar="N", help="Of a function that returns labels: the number of classes.")
+]
 Noise = Annotated[
     str,
     typer.Option(
-        help="Noise family and scale, in units of the input: gaussian:0.5, laplace:0.5, uniform:1.0, splitting:1.0, gaussian:0.5:grid=1/255."
+        metavar="NOISE",
+        help="Family and scale, in units of the input: gaussian:0.5, laplace:0.5, uniform:1.0, splitting:1.0, gaussian:0.5:grid=1/255.",
     ),
 ]
-Alpha = Annotated[float, typer.Option(help="Probability that an input's certificate is wrong.")]
+Alpha = Annotated[float, typer.Option(metavar="X", help="Probability that the certificate of an input is wrong.")]
+APPROXIMATION = typer.Option(
+    "--approximation",
+    "-a",
+    metavar="CHANGE",
+    help="Compression to apply, such as int8 or prune:0.3 (see [b]recert approximations[/b]).",
+    show_default="unchanged",
+)
 CalibrationData = Annotated[
     str | None,
     typer.Option(
         "--calibration",
-        help="Data on which the scales of a quantised network are measured, in the forms of --data; the training split of --data if not given.",
+        metavar="DATA",
+        help="Data on which the scales of a quantised network are measured.",
+        show_default="training split of --data",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the noise.")]
-Store = Annotated[str, typer.Option("--store", "-s", help="Folder of the cache, or an fsspec URL.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the noise.")]
+Store = Annotated[str, typer.Option("--store", "-s", metavar="STORE", help="Folder of the cache, or an fsspec URL.")]
 PublicKey = Annotated[
     Path | None,
     typer.Option(
-        help="Refuse the cache unless the owner of this Ed25519 public key (PEM) signed all of it; the file that RECERT_PUBLIC_KEY names, if not given."
+        metavar="FILE",
+        help="Refuse the cache unless the owner of this Ed25519 public key (PEM) signed all of it.",
+        show_default="what RECERT_PUBLIC_KEY names",
     ),
 ]
-Every = Annotated[int, typer.Option(help="Take every k-th input.")]
-Count = Annotated[int | None, typer.Option(help="Take at most this many inputs.")]
+Every = Annotated[int, typer.Option(metavar="K", help="Take every K-th input.")]
+Count = Annotated[int | None, typer.Option(metavar="N", help="Take at most this many inputs.", show_default="all")]
 Shard = Annotated[
     str | None,
     typer.Option(
         metavar="I/N",
-        help="Certify inputs I, I+N, I+2N, ... (counted from 1; I from 1 to N) into a store of their own, STORE-shard-I-of-N. "
+        help="Certify inputs I, I+N, I+2N, ... (I from 1 to N) into a store of their own, STORE-shard-I-of-N. "
         "Join the N stores with [b]recert cache merge[/b].",
     ),
 ]
-Split = Annotated[str, typer.Option(help="Which split of the data.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")]
+Split = Annotated[str, typer.Option(metavar="NAME", help="Which split of the data.")]
+Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, ...")]
 BatchSize = Annotated[
-    int | None, typer.Option(help="Samples per batch; the fastest if not given, and of a function at most 64.")
+    int | None,
+    typer.Option(metavar="N", help="Noisy copies per batch; of a function at most 64.", show_default="the fastest"),
 ]
 UsePrecision = Annotated[
     Precision | None,
     typer.Option(
-        "--precision", help="How the network computes: fp32 is strict, tf32 needs a GPU; as it is, if not given."
+        "--precision",
+        metavar="NAME",
+        help="fp32 (strict), tf32 (on a GPU), bf16 or fp16.",
+        show_default="unchanged",
     ),
 ]
 ChannelsLast = Annotated[bool, typer.Option(help="Memory format of images: the faster one for convolutions, or plain.")]
 Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile", help="Compile the network first, whatever that takes, and say what it takes: for long runs."
-    ),
+    bool, typer.Option("--compile", help="Compile the network first, and say how long that took: for long runs.")
 ]
 CompileAuto = Annotated[
-    bool, typer.Option("--compile-auto", help="Compile the network where that is expected to save more than it takes.")
+    bool, typer.Option("--compile-auto", help="Compile the network where that is expected to save time.")
 ]
 UseRuntime = Annotated[
-    Runtime, typer.Option("--runtime", help="Who computes: torch, or onnxruntime in float32 on the CPU.")
+    Runtime, typer.Option("--runtime", metavar="NAME", help="torch, or onnxruntime in float32 on the CPU.")
 ]
-UseEngine = Annotated[str, typer.Option("--engine", help="local: this process; ray: a cluster, or this machine.")]
+UseEngine = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="local: this process; ray: a cluster, or this machine.")
+]
 Workers = Annotated[
-    int | None, typer.Option(help="ray: number of workers; one per GPU with --device cuda, else one per core.")
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With --engine ray: how many.",
+        show_default="one per GPU with --device cuda, else one per core",
+    ),
 ]
 RayAddress = Annotated[
-    str | None, typer.Option(help="ray: auto or the address of a cluster; one is started here if not given.")
+    str | None,
+    typer.Option(metavar="URL", help="With --engine ray: of the cluster, or auto.", show_default="one is started here"),
 ]
-Radii = Annotated[str, typer.Option(help="Radii at which certified accuracy is shown.")]
+Radii = Annotated[str, typer.Option(metavar="R,R,...", help="Radii at which certified accuracy is shown.")]
 At = Annotated[
     str | None,
     typer.Option(
-        help="Ask whether the radius is at least so large, e.g. 0.5 or 0.25,0.5: each input is drawn until that is decided, or has had "
-        "--samples votes. With --require accuracy:... it ends as soon as that is decided."
+        metavar="R,R,...",
+        help="Ask only whether the radius is at least so large, e.g. 0.5 or 0.25,0.5: each input is sampled until that is decided, "
+        "--samples times at most. With --require accuracy:... all ends as soon as that is decided.",
     ),
 ]
-OutputFormat = Annotated[Format, typer.Option("--format", "-f", help="How results are printed.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write a row per input here: .parquet, .csv or .tsv.")]
+OutputFormat = Annotated[Format, typer.Option("--format", "-f", metavar="NAME", help="table, json or csv.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Write a row per input here: .parquet, .csv or .tsv."),
+]
 Require = Annotated[
     list[str] | None,
-    typer.Option(help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
+    typer.Option(
+        metavar="TEXT", help="Exit with 3 unless this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."
+    ),
 ]
 Trust = Annotated[
     bool,
@@ -154,16 +189,17 @@ SameModel = Annotated[
     bool,
     typer.Option(
         "--same-model",
-        help="State that the model is the one that the cache is about although their digests differ; recorded in every guarantee.",
+        help="State that the model is the one of the cache although their digests differ; recorded in every guarantee.",
     ),
 ]
 Save = Annotated[
     Path | None,
     typer.Option(
-        help="Save the model that was certified here, with its card FILE.json beside it: .onnx for int8 and graphs, else .safetensors."
+        metavar="FILE",
+        help="Save the model that was certified here, with its card FILE.json beside it: .onnx for int8 and graphs, else .safetensors.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and run nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
@@ -259,9 +295,12 @@ class ExecutionOptions:
 
 
 KeepVotes = Annotated[
-    bool, typer.Option(help="Keep the changed model's votes beside the cache, in STORE.replays, for the next time.")
+    bool, typer.Option(help="Keep the votes of the changed model beside the cache, for the next time.")
 ]
-Votes = Annotated[str | None, typer.Option(help="Keep them in this folder (or fsspec URL) instead.")]
+Votes = Annotated[
+    str | None,
+    typer.Option(metavar="FOLDER", help="Keep them here instead (or at an fsspec URL).", show_default="STORE.replays"),
+]
 
 
 @dataclass(frozen=True)
@@ -291,15 +330,9 @@ class ResultOptions:
 
 
 def _options_of(group: Any) -> list[inspect.Parameter]:
-    """The options of a group, which are listed together in the help under the group's docstring."""
-    options = []
-    for parameter in inspect.signature(group).parameters.values():
-        # A copy: the same option may be in two groups, or be used by a command by itself, under another heading.
-        kind, option = get_args(parameter.annotation)
-        option = copy.copy(option)
-        option.rich_help_panel = inspect.getdoc(group)
-        options.append(parameter.replace(annotation=Annotated[kind, option], kind=inspect.Parameter.KEYWORD_ONLY))
-    return options
+    """The options of a group."""
+    parameters = inspect.signature(group).parameters.values()
+    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,15 +11,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.errors import MarkupError
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from recert.cli.options import Format
 from recert.cli.streams import discard, printing
+from recert.cli.tables import Column, at_words, console_like, print_columns
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,23 +31,24 @@ RESULTS = (".parquet", ".csv", ".tsv")
 
 
 def say(line: str = "", *, markup: bool = True) -> None:
-    """A remark, on stderr: stdout is for data."""
+    """A remark, on stderr: stdout is for data. In a terminal it is broken at words, in a log it is one line.
+
+    Lines that begin with blanks are commands, which people copy: they are not broken.
+    """
     text = io.StringIO()
-    console = _console_like(sys.stderr, text, soft_wrap=True, highlight=False)
-    try:
-        console.print(line, markup=markup)
-    except MarkupError:  # a path or a name with brackets in it
-        console.print(line, markup=False)
+    console = console_like(sys.stderr, text, highlight=False)
+    for each in line.split("\n"):
+        try:
+            said = Text.from_markup(each, emoji=False) if markup else Text(each)
+        except MarkupError:  # a path or a name with brackets in it
+            said = Text(each)
+        whole = each.startswith("  ") or not sys.stderr.isatty()
+        for part in [said] if whole else at_words(said, console.width):
+            console.print(part, soft_wrap=True)
     try:
         print(text.getvalue(), end="", file=sys.stderr, flush=True)
     except OSError:  # nobody hears it; the work goes on
         discard(sys.stderr)
-
-
-def _console_like(stream: TextIO, text: io.StringIO, **options: Any) -> Console:
-    """A console that writes into a text as it would on the stream. On the stream, rich ends the process if its reader has left."""
-    # Without emoji: a model mynets:factory:... is no picture of a factory.
-    return Console(file=text, force_terminal=True if stream.isatty() else None, emoji=False, **options)
 
 
 def say_drawn(drawn: int, passes: int, inputs: int) -> None:
@@ -93,8 +93,15 @@ def summary(name: str, result: "Certificates", labels: "NDArray[np.int64] | None
     }
 
 
-def show(rows: Sequence[Row], form: Format, *, title: str | None = None) -> None:
-    """Print rows on stdout in the format asked for."""
+def show(
+    rows: Sequence[Row],
+    form: Format,
+    *,
+    title: str | None = None,
+    prose: Sequence[str] = (),
+    least: Sequence[str] = ("seconds",),
+) -> None:
+    """Print rows on stdout in the format asked for. In a narrow terminal columns of prose wrap, and `least` important ones go first."""
     if form is Format.JSON:
         print_json(list(rows))
     elif form is Format.CSV:
@@ -103,30 +110,21 @@ def show(rows: Sequence[Row], form: Format, *, title: str | None = None) -> None
             writer.writeheader()
             writer.writerows(rows)
     else:
-        table = Table(title=title, title_justify="left")
-        for name, value in rows[0].items():
-            table.add_column(name, justify="left" if isinstance(value, str) else "right")
-        for row in rows:
-            table.add_row(*(_cell(name, value) for name, value in row.items()))
-        print_table(table)
-
-
-def shown_names(rows: Sequence[Row], column: str, form: Format) -> list[Row]:
-    """Rows whose names may have brackets in them, `int8[fc1]`: in a table they would be taken for markup."""
-    return [{**row, column: escape(str(row[column]))} if form is Format.TABLE else dict(row) for row in rows]
+        columns = [
+            Column(
+                name,
+                tuple(_cell(name, row.get(name)) for row in rows),
+                prose=name in prose,
+            )
+            for name in rows[0]
+        ]
+        if gone := print_columns(columns, title=title, least=least):
+            say(f"no room for: {', '.join(gone)} (in a wider terminal, or with --format json)")
 
 
 def print_json(value: Any) -> None:
     with printing():
         print(json.dumps(value, indent=1))
-
-
-def print_table(table: Table, *, width: int = 160) -> None:
-    """Print a table on stdout; into a file or a pipe, rich would break lines at 80 columns, and numbers need more."""
-    text = io.StringIO()
-    _console_like(sys.stdout, text, width=None if sys.stdout.isatty() else width).print(table)
-    with printing():
-        print(text.getvalue(), end="")
 
 
 def _cell(name: str, value: Any) -> str:
@@ -135,13 +133,17 @@ def _cell(name: str, value: Any) -> str:
             return f"{value:.1%}"
         if "passes" in name:
             return f"{value:,.0f}"
-        return f"{value:.1f}" if name == "seconds" else f"{_rounded_down(value):.4f}"
+        if name == "gain":
+            return f"{value:.1f}x"
+        return f"{value:.1f}" if name == "seconds" else f"{_rounded_down(value):.3f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return "-" if value is None else str(value)
 
 
 def _rounded_down(value: float) -> float:
-    """To four digits; what is shown is never more than what is claimed."""
-    return math.floor(value * 10_000) / 10_000 if math.isfinite(value) else value
+    """To three digits; what is shown is never more than what is claimed."""
+    return math.floor(value * 1_000) / 1_000 if math.isfinite(value) else value
 
 
 def check_output(path: Path | None, endings: Sequence[str] | None = RESULTS) -> None:

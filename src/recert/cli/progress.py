@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recert.cli.output import say
@@ -14,31 +15,41 @@ if TYPE_CHECKING:
 
 
 class _FirstVote:
-    """Passes events on, and remembers when the first votes came."""
+    """Passes events on, with what they are about before the task, and remembers when the first votes came."""
 
-    def __init__(self, show: "ProgressCallback") -> None:
-        self._show = show
+    def __init__(self, show: "ProgressCallback", about: str) -> None:
+        self._show, self._about = show, about
         self.at: float | None = None
 
     def __call__(self, event: "Event") -> None:
         if self.at is None and event.done:
             self.at = time.monotonic()
-        self._show(event)
+        self._show(replace(event, task=f"{self._about}: {event.task}") if self._about else event)
+
+
+def part_of(number: int, total: int, name: str) -> str:
+    """Which of how many.
+
+    >>> part_of(2, 5, "bf16"), part_of(1, 1, "bf16")
+    ('2 of 5, bf16', 'bf16')
+    """
+    return f"{number} of {total}, {name}" if total > 1 else name
 
 
 @contextmanager
-def drawn_progress() -> Iterator["ProgressCallback"]:
+def drawn_progress(about: str = "", *, timed: bool = True) -> Iterator["ProgressCallback"]:
     """A callback that draws a bar with rate and time left for every task that is reported to it; without a terminal, lines now and then.
 
-    At the end a line says when the first votes came, and when all was done, since the command was started.
+    `about` comes before the name of every task. At the end a line says when the first votes came, and when all was done, since the
+    command was started, unless it is not `timed`.
     """
     from recert.progress import shown
 
     with shown(True, say=say) as show:
         assert show is not None
-        first = _FirstVote(show)
+        first = _FirstVote(show, about)
         yield first
-    if first.at is not None:
+    if timed and first.at is not None:
         say(
             f"first votes {first.at - STARTED:.1f} s after the start, all done after {time.monotonic() - STARTED:.1f} s"
         )

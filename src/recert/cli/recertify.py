@@ -1,16 +1,20 @@
 """recert recertify"""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from recert.cli import options as o
 from recert.cli.certify import finish
-from recert.cli.output import check_log, check_output, say, say_drawn, say_rows_sent, summary
+from recert.cli.output import Row, check_log, check_output, say, say_drawn, say_rows_sent, summary
 from recert.cli.requirements import check_forms, check_labels, enough
 from recert.cli.saving import check_ending, check_save
 from recert.cli.saving import save as save_as_file
+
+if TYPE_CHECKING:
+    from recert.cache import Cache
+    from recert.data import Dataset
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,40 +30,50 @@ def recertify(
     store: o.Store,
     public_key: o.PublicKey = None,
     samples: Annotated[
-        int, typer.Option(help="Forward passes on the changed model, about the mean per input.")
+        int, typer.Option(metavar="N", help="Forward passes of the changed model, per input in the mean.")
     ] = 1_000,
     approximation: Annotated[
         str | None,
-        typer.Option(
-            "--approximation", "-a", help="Change the model so; without it, the model is taken as changed already."
-        ),
+        o.APPROXIMATION,
     ] = None,
     calibration: o.CalibrationData = None,
-    method: Annotated[str, typer.Option(help="auto, series, joint, paired, irs, scratch or scratch-cached.")] = "auto",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, series, joint, paired, irs, scratch or scratch-cached.")
+    ] = "auto",
     plan: Annotated[
         str | None,
         typer.Option(
-            help="acr, accuracy:R or uniform: where the budget goes; with ,all behind it (acr,all) no input is left out. acr if not given, uniform for irs and the baselines."
+            metavar="GOAL",
+            help="What the budget is spent for: acr, accuracy:R or uniform; acr,all leaves no input out.",
+            show_default="acr; uniform for irs and the baselines",
         ),
     ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
-            help="Total error probability; twice the cache's if not given. What is proved for irs is more: see its guarantee."
+            metavar="X",
+            help="Total error probability of the certificate of an input; for irs more is proved: see its guarantee.",
+            show_default="twice the cache's",
         ),
     ] = None,
     reuse_threshold: Annotated[
-        float | None, typer.Option(help="irs: from this cached bound on, draw fresh noise; 0.99 if not given.")
+        float | None,
+        typer.Option(metavar="X", help="Of irs: from this cached bound on, draw fresh noise.", show_default="0.99"),
     ] = None,
     certificate: Annotated[
         o.CertificateKind | None,
-        typer.Option(help="one-sided, or two-sided with the runner-up; the cache's if not given."),
+        typer.Option(
+            metavar="KIND",
+            help="one-sided, or two-sided, which uses the runner-up, too.",
+            show_default="the cache's",
+        ),
     ] = None,
     at: o.At = None,
     looks: Annotated[
         int | None,
         typer.Option(
-            help="Plan for so many looks: each has its share of alpha, and budgets of --samples, twice, four times as many, ... are fixed."
+            metavar="N",
+            help="Plan for N looks at this model: each has its share of alpha, at --samples, twice as many, four times, ...",
         ),
     ] = None,
     identity: o.Identity = None,
@@ -130,8 +144,20 @@ def recertify(
             certificate=None if certificate is None else certificate.value, at=decided, enough=None if decided is None else enough(result.require, dataset.labels), looks=looks, keep=votes.keep,
             identity=identity, execution=execution,
         )  # fmt: skip
-    row = summary(name, certificates, dataset.labels, shown)
-    finish(certificates, dataset, result, row, "\n".join((certificates.guarantee, *certificates.remarks)))
+    finish(
+        certificates, dataset, result, summary(name, certificates, dataset.labels, shown),
+        "\n".join((certificates.guarantee, *certificates.remarks)), original=_original(cache, dataset, shown, decided),
+    )  # fmt: skip
     if (drawn := certificates.settings.drawn) is not None:
         say_drawn(drawn, int(certificates.forward_passes.sum()), len(certificates))
     say_rows_sent(certificates.settings.rows_sent)
+
+
+def _original(cache: "Cache", data: "Dataset", radii: list[float], at: list[float] | None) -> Row | None:
+    """The original's row about the same inputs; none where the cache certifies nothing, as one of scattered votes."""
+    from recert.noise import input_digest
+
+    if not cache.promises_votes:
+        return None
+    found = cache.about([input_digest(x) for x in data.inputs]).certificates
+    return summary("original", found, data.labels, radii if at is None else sorted(at))

@@ -21,14 +21,14 @@ def report(
         list[Path],
         typer.Argument(metavar="RESULT", help="What certify or recertify wrote with -o FILE.parquet, or caches."),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     data: Annotated[
-        str | None, typer.Option("--data", "-d", help="The data that was certified: for pictures, labels and class names.")
+        str | None, typer.Option("--data", "-d", metavar="DATA", help="The data that was certified: for pictures, labels and class names.")
     ] = None,
     split: o.Split = "test",
     radii: o.Radii = "0.25,0.5,1.0",
     figures: Annotated[
-        Path | None, typer.Option(help="Write the charts here, too, as PDF, SVG and PNG.")
+        Path | None, typer.Option(metavar="FOLDER", help="Write the charts here, too, as PDF, SVG and PNG.")
     ] = None,
     debug: o.Debug = False,
 ) -> None:  # fmt: skip

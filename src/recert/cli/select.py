@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from recert.approximations.rules import candidates as written_out
 from recert.cli import options as o
-from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, shown_names, write
+from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, write
 from recert.cli.saving import MODELS, check_save, with_ending
 from recert.cli.saving import save as save_model
 
@@ -42,27 +42,37 @@ def select(
         typer.Option(
             "--candidates",
             "-c",
-            help="Approximations of the model (int8,prune:0.3+int8,int8\\[!conv1],...; see [b]recert approximations[/b]) or models of their own, "
+            metavar="NAME,...",
+            help="Compressions of the model (int8, prune:0.3+int8, int8\\[!conv1], ...; see [b]recert approximations[/b]) or models of their own, "
             "between commas; prune:0.1..0.6/0.1+int8 is one for each 0.1 from 0.1 to 0.6. Repeatable.",
         ),
     ],
     calibration: o.CalibrationData = None,
-    metric: Annotated[str, typer.Option(help="accuracy:R (certified accuracy at radius R) or acr.")] = "accuracy:0.5",
+    metric: Annotated[
+        str, typer.Option(metavar="NAME", help="accuracy:R (certified accuracy at radius R) or acr.")
+    ] = "accuracy:0.5",
     tolerance: Annotated[
-        float, typer.Option(help="How far the metric may lie below the original's, in its own units.")
+        float, typer.Option(metavar="X", help="How far the metric may lie below the original's.")
     ] = 0.01,
-    cost: Annotated[str, typer.Option(help="bytes, parameters (non-zero) or latency (measured).")] = "bytes",
+    cost: Annotated[
+        str, typer.Option(metavar="NAME", help="bytes, parameters (non-zero) or latency (measured).")
+    ] = "bytes",
     samples: Annotated[
         int | None,
         typer.Option(
-            help="Forward passes per input of a finalist, in the mean; 20 times the root of the cache's votes if not given."
+            metavar="N",
+            help="Forward passes of a finalist, per input in the mean.",
+            show_default="20 times the square root of the cache's",
         ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Total error probability, over all finalists; twice the cache's if not given.")
+        float | None,
+        typer.Option(
+            metavar="X", help="Total error probability, over all finalists.", show_default="twice the cache's"
+        ),
     ] = None,
     family: Annotated[
-        str | None, typer.Option(help="bonferroni: all certificates of the winner hold together.")
+        str | None, typer.Option(metavar="NAME", help="bonferroni: all certificates of the winner hold together.")
     ] = None,
     format: o.OutputFormat = o.Format.TABLE,
     out: Annotated[
@@ -70,14 +80,18 @@ def select(
         typer.Option(
             "--out",
             "-o",
+            metavar="FILE",
             help="Write the winner's certificates (.parquet, .csv, .tsv) or everything else (.json) here.",
         ),
     ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw metric against cost here: .png, .svg or .pdf.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw metric against cost here: .png, .svg or .pdf.")
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Save the winner here, with its card; the ending (.onnx or .safetensors) is the one that suits it."
+            metavar="FILE",
+            help="Save the winner here, with its card; the ending (.onnx or .safetensors) is the one that suits it.",
         ),
     ] = None,
     votes: o.VotesOptions,
@@ -125,8 +139,10 @@ def select(
             print_json(chosen.to_dict())
         else:
             show(
-                shown_names(_rows(chosen), "candidate", format),
+                _rows(chosen),
                 format,
+                prose=("status",),
+                least=("race passes", "final passes", "predicted"),
                 title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost",
             )
             say(text_picture(chosen), markup=False)

@@ -17,20 +17,31 @@ def add_to(app: typer.Typer) -> None:
 
 def train(
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A shipped network: digits, cifar-resnet20, cifar-resnet110.")
+        str,
+        typer.Option(
+            "--model", "-m", metavar="MODEL", help="A shipped network: digits, cifar-resnet20, cifar-resnet110."
+        ),
     ],
     data: o.Data,
     noise: o.Noise = "gaussian:0.5",
     epochs: Annotated[
-        int | None, typer.Option(help="Passes over the data; the network's usual number if not given.")
+        int | None,
+        typer.Option(metavar="N", help="Passes over the data.", show_default="what is usual for the network"),
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Images per step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help="Images per step.", show_default="what is usual for the network")
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Largest learning rate.", show_default="what is usual for the network"),
+    ] = None,
     seed: o.Seed = 0,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda if there is one.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the weights and their card.")] = Path(
-        "runs/networks"
-    ),
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="cpu or cuda.", show_default="cuda if there is one")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the weights and their card.")
+    ] = Path("runs/networks"),
     restart: Annotated[bool, typer.Option("--restart", help="Start afresh instead of continuing.")] = False,
     format: o.OutputFormat = o.Format.TABLE,
     debug: o.Debug = False,
@@ -70,5 +81,5 @@ def train(
         format,
     )  # fmt: skip
     say(
-        f"weights: {trained.weights}\ncertify with: recert certify --model {model}@{trained.weights} --data {data} --noise {noise}"
+        f"weights: {trained.weights}\ncertify with:\n  recert certify --model {model}@{trained.weights} --data {data} --noise {noise}"
     )

@@ -27,18 +27,21 @@ def audit(
     model: o.ModelOptions,
     data: o.DataOptions,
     samples: Annotated[
-        int | None, typer.Option(help="Votes to replay per input; if not given, as many as it takes to decide.")
+        int | None,
+        typer.Option(metavar="N", help="Votes to replay, per input.", show_default="as many as it takes to decide"),
     ] = None,
     tolerate: Annotated[
         float | None,
         typer.Option(
-            help="Share of wrong votes that is no fault, for last-bit differences of another device; 0, or 0.001 if the numerics differ, if not given."
+            metavar="X",
+            help="Share of wrong votes that is tolerated, for last-bit differences of another device.",
+            show_default="0, or 0.001 if the numerics differ",
         ),
     ] = None,
     detect: Annotated[
-        float, typer.Option(help="Say genuine only if more wrong votes than this share are excluded.")
+        float, typer.Option(metavar="X", help="Say genuine only if more wrong votes than this share are excluded.")
     ] = 0.01,
-    alpha: Annotated[float, typer.Option(help="Probability that the verdict is wrong.")] = 0.001,
+    alpha: Annotated[float, typer.Option(metavar="X", help="Probability that the verdict is wrong.")] = 0.001,
     identity: o.Identity = None,
     same_model: o.SameModel = False,
     public_key: o.PublicKey = None,

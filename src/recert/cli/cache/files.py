@@ -24,11 +24,14 @@ def verify(
     public_key: Annotated[
         Path | None,
         typer.Option(
-            help="Check the signature, too, with this Ed25519 public key (PEM); the file that RECERT_PUBLIC_KEY names, if not given."
+            metavar="FILE",
+            help="Check the signature, too, with this Ed25519 public key (PEM).",
+            show_default="what RECERT_PUBLIC_KEY names",
         ),
     ] = None,
     least_serial: Annotated[
-        int | None, typer.Option(help="Refuse a signature whose serial is smaller: an old state that was put back.")
+        int | None,
+        typer.Option(metavar="N", help="Refuse a signature whose serial is smaller: an old state that was put back."),
     ] = None,
     debug: o.Debug = False,
 ) -> None:
@@ -59,7 +62,10 @@ def merge(
     out: Annotated[str, typer.Argument(help="Folder or URL of the new cache.")],
     stores: Annotated[list[str], typer.Argument(help="Caches of the same model, noise and seed; they are only read.")],
     allow_numerics: Annotated[
-        bool, typer.Option(help="Merge although device, batch size or versions differ; recorded as mixed.")
+        bool,
+        typer.Option(
+            "--allow-numerics", help="Merge although device, batch size or versions differ; recorded as mixed."
+        ),
     ] = False,
     debug: o.Debug = False,
 ) -> None:
@@ -77,7 +83,9 @@ def merge(
 def export(
     store: Where,
     out: Annotated[Path, typer.Argument(help="Where to: .parquet or .csv.")],
-    alpha: Annotated[float | None, typer.Option(help="Bound the votes anew at this alpha.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(metavar="X", help="Bound the votes anew at this alpha.", show_default="the cache's")
+    ] = None,
     public_key: o.PublicKey = None,
     debug: o.Debug = False,
 ) -> None:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
-
-from recert.cli.output import print_table
+from recert.cli.streams import printing
 
 WIDTH = 40
 
@@ -30,7 +28,7 @@ def bins(values: Any, edges: list[float]) -> list[Bin]:
 def draw(title: str, chart: list[Bin]) -> None:
     """A line per bin on stdout."""
     most = max(1, *(b.inputs for b in chart))
-    table = Table(title=title, title_justify="left", box=None, show_header=False, pad_edge=False)
-    for b in chart:
-        table.add_row(f"{b.start:.3f} to {b.end:.3f}", "█" * round(WIDTH * b.inputs / most), str(b.inputs))
-    print_table(table)
+    with printing():
+        print(f"\n{title}")
+        for b in chart:
+            print(f"{b.start:.3f} to {b.end:.3f}  {'█' * round(WIDTH * b.inputs / most):{WIDTH}}  {b.inputs:,}")

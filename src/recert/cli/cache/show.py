@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.cache.histogram import Bin, bins, draw
@@ -36,7 +35,7 @@ def show_cache(
     charts = _charts(cache) if usable else {}
     gain = _expected_gain(cache) if usable and not cache.manifest.plan else []
     if format is o.Format.TABLE:
-        show([{"fact": name, "value": escape(str(value))} for name, value in facts.items()], format)
+        show([{"fact": name, "value": str(value)} for name, value in facts.items()], format, prose=("value",))
         for title, chart in charts.items():
             draw(title, chart)
         if gain:

@@ -29,9 +29,12 @@ def keygen(
 
 def sign(
     store: Where,
-    key: Annotated[Path, typer.Option(help="Ed25519 private key (PEM), e.g. from recert cache keygen.")],
+    key: Annotated[
+        Path, typer.Option(metavar="FILE", help="Ed25519 private key (PEM), e.g. from recert cache keygen.")
+    ],
     serial: Annotated[
-        int | None, typer.Option(help="Its serial; one more than that of your signature there, if not given.")
+        int | None,
+        typer.Option(metavar="N", help="Its serial.", show_default="one more than that of your signature there"),
     ] = None,
     debug: o.Debug = False,
 ) -> None:
@@ -43,6 +46,6 @@ def sign(
     made = signing.signature_of(store)
     say(
         escape(
-            f"signed, {made.described if made else 'and changed since'}; anyone with the public key can run: recert cache verify {store} --public-key {key}.pub"
+            f"signed, {made.described if made else 'and changed since'}; anyone with the public key can run:\n  recert cache verify {store} --public-key {key}.pub"
         )
     )
