@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos mutants check setup chromium lock audit clean
+.PHONY: demo test chaos mutants check docs setup chromium lock audit clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo  ## certify a small network, change it, re-certify it, and show what was gained
@@ -23,6 +23,10 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+# Whoever reads the site loads nothing from elsewhere; --strict: a link that leads nowhere is an error.
+docs: setup  ## build the documentation site: site/index.html opens from disk
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Reports are tested in a real browser where one may be installed (as root, with apt-get); elsewhere those tests skip.
 APT := apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=15
@@ -69,4 +73,4 @@ audit:  ## ask for known vulnerabilities of the locked packages (AUDIT="-s osv" 
 		exit 1; }
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit recert-demo
+	rm -rf $(VENV) $(VENV)-audit recert-demo site

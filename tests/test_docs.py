@@ -27,11 +27,11 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 
 OBJECTS = {
     "cache": recert.Cache, "result": recert.Certificates, "first": recert.Certificates, "found": "recert.auditing.result:Audit",
-    "settings": "recert.certificates:Settings", "context": "recert.approximations:Context", "terms": "recert.recertification.method:Terms",
+    "one": recert.Certificate, "settings": "recert.certificates:Settings", "context": "recert.approximations:Context", "terms": "recert.recertification.method:Terms",
     "noise": recert.Noise, "execution": recert.Execution, "source": recert.VoteSource, "votes": recert.CachingSource,
 }  # fmt: skip
 """What variables of the documentation stand for."""
-DATA_FILE = re.compile(r"\.(json|sig|html|parquet|npz|onnx|pt2|csv|tsv|pem|png|tar|safetensors)$")
+DATA_FILE = re.compile(r"\.(cff|json|sig|html|parquet|npz|onnx|pt2|csv|tsv|pem|png|tar|safetensors)$")
 NOT_OURS = {"eval", "print", "view"}
 """Functions of torch and Python that are named without their module."""
 
@@ -45,6 +45,8 @@ def text_of(page: Path) -> str:
         text = re.sub(
             r"^\|[^|]*\|", "", "\n## ".join(text.split("\n## ")[:2]), flags=re.M
         )  # the first column says what was
+    if page.name == "coming-from.md":  # the first column, and what is marked, are other projects' names
+        text = re.sub(r"^\|[^|]*\||^<!-- theirs -->\n```.*?^```", "", text, flags=re.M | re.S)
     return text
 
 
