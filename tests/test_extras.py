@@ -140,7 +140,7 @@ def test_all_is_every_extra_and_the_demo_is_all_that_the_readme_shows() -> None:
         own = [Requirement(each) for each in extras[extra]]
         return {extra}.union(*(named(inner) for each in own if each.name == "recert" for inner in each.extras))
 
-    assert named("all") == set(extras) - {"dev"}
+    assert named("all") == set(extras) - {"dev", "docs"}
     assert named("demo") >= {"onnx", "pandas"}
 
 
