@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import recert
 from recert import Cache, Certificates
 from recert.cache import merge
 from recert.cache.cache import Cache as CacheClass
+from recert.errors import ContextMismatch
 from recert.keeping import SUFFIX
 from recert.sampling import ProgressCallback, Sampler, VoteChunk, Work
+from recert.spot_check import TASK as CHECK
 from tests.cache.stores import files
 
 COUNTS: dict[str, Any] = {
@@ -48,7 +50,7 @@ def inputs() -> np.ndarray:
 
 
 class Counting(Sampler):
-    """A sampler that counts its votes, and is stopped after some."""
+    """A sampler that counts its votes, but for those that it is asked to compare with kept ones, and is stopped after some."""
 
     def __init__(self, model: nn.Module, stops_after: float = float("inf"), **options: Any) -> None:
         super().__init__(model, inputs(), **{"noise": COUNTS["noise"], "seed": 1, "batch_size": 32, **options})
@@ -60,7 +62,7 @@ class Counting(Sampler):
         for chunk in super().draw(works, task, progress):
             if self.drawn + len(chunk.votes) > self.stops_after:
                 raise KeyboardInterrupt
-            self.drawn += len(chunk.votes)
+            self.drawn += 0 if task == CHECK else len(chunk.votes)
             yield chunk
 
 
@@ -91,7 +93,9 @@ def same(one: Certificates, other: Certificates) -> None:
     """Every column but how long it took."""
     for column in fields(Certificates):
         if column.name not in ("seconds", "settings"):
-            assert np.array_equal(getattr(one, column.name), getattr(other, column.name)), column.name
+            np.testing.assert_array_equal(
+                getattr(one, column.name), getattr(other, column.name), column.name
+            )  # nan equals nan
     assert one.settings.numerics == other.settings.numerics
 
 
@@ -412,3 +416,37 @@ def test_nothing_is_sent_to_a_web_server(url: str, memory: Cache, monkeypatch: p
     monkeypatch.setattr(Cache, "store", property(lambda self: url))
     with pytest.warns(UserWarning, match="are not kept.*nothing can be written to"):
         recert.recertify(network(0.02), inputs(), memory, samples=100)
+
+
+class FromOutside(nn.Module):
+    """A network whose last layer is scaled by what an environment variable says: no digest of the model sees it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = network(0.02)
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.network(x)
+        return logits * float(os.environ.get("RECERT_TEST_SCALE", "1"))
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+def test_kept_votes_that_the_model_does_not_give_any_more_are_not_used(
+    store: Path, memory: Cache, tmp_path: Path, asked_for: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"samples": 150, "keep": str(tmp_path / "kept") if asked_for else True}
+    recert.recertify(FromOutside(), inputs(), store, **options)
+    recert.recertify(FromOutside(), inputs(), store, **options)  # the same: its votes are used
+    monkeypatch.setenv("RECERT_TEST_SCALE", "-1")
+    truth = recert.recertify(FromOutside(), inputs(), memory, samples=150)
+    if asked_for:
+        with pytest.raises(ContextMismatch, match=r"another class on [0-9]+ of 64 noises that were replayed"):
+            recert.recertify(FromOutside(), inputs(), store, **options)
+    else:
+        with pytest.warns(
+            UserWarning, match=r"votes of the changed model are not kept.* another class on [0-9]+ of 64"
+        ):
+            result = recert.recertify(FromOutside(), inputs(), store, **options)
+        assert np.array_equal(result.prediction, truth.prediction)
+        assert result.forward_passes.sum() == truth.forward_passes.sum()

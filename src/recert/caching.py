@@ -50,8 +50,8 @@ class CachingSource:
         self._source, self._store, self._allow_numerics = source, store, allow_numerics
         # Opened now, so that a store of something else is refused before any vote is drawn; locked only when one is.
         self._cache = None if store is None else self._opened(store)
-        # Other models are known by value, and these votes are asked for again and again: replaying some each time is for names only.
-        if source is not None and self._cache is not None and source.identity.is_a_name:
+        # Also of models that are known by value: no digest sees everything, such as what a model reads from outside.
+        if source is not None and self._cache is not None:
             check_stored_votes(self._cache, source)
         self._writer: PartWriter | None = None
         self._writing = ExitStack()

@@ -18,6 +18,9 @@ INPUTS_OF_A_FUNCTION, SAMPLES_OF_A_FUNCTION = 4, 2
 """Of a function, whose rows may cost money: enough to tell another one, which votes otherwise on three of them."""
 
 
+TASK = "checking stored votes"
+
+
 def check_stored_votes(cache: Cache, source: VoteSource) -> None:
     """ContextMismatch if the model votes otherwise than the store says, more often than rounding explains."""
     works, stored = [], []
@@ -31,7 +34,7 @@ def check_stored_votes(cache: Cache, source: VoteSource) -> None:
             stored.append(row.votes_of(samples))
     if not works:
         return
-    drawn = collect(source, works, "checking stored votes")
+    drawn = collect(source, works, TASK)
     votes = sum(map(len, stored))
     wrong = sum(int((now.votes != then).sum()) for now, then in zip(drawn, stored, strict=True))
     same_numerics = not source.numerics.not_seen_in(cache.manifest.numerics)

@@ -6,6 +6,7 @@ from typing import Self
 import torch
 
 from recert.models.inference import tf32_flags
+from recert.models.process_settings import OPERATIONS, flushes_denormals, onednn_precision
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class TorchSettings:
     tf32_matmuls: bool
     cudnn_benchmark: bool
     deterministic: bool
+    onednn: tuple[str, ...]
+    """How float32 is multiplied on a CPU, in each of `OPERATIONS`."""
+    flush_denormal: bool
 
     @classmethod
     def of_this_process(cls) -> Self:
@@ -23,6 +27,8 @@ class TorchSettings:
             *tf32_flags(),
             torch.backends.cudnn.benchmark,
             torch.are_deterministic_algorithms_enabled(),
+            tuple(map(onednn_precision, OPERATIONS)),
+            flushes_denormals(),
         )
 
     def apply(self) -> None:
@@ -30,3 +36,8 @@ class TorchSettings:
         torch.backends.cudnn.allow_tf32 = self.tf32_convolutions
         torch.backends.cudnn.benchmark = self.cudnn_benchmark
         torch.use_deterministic_algorithms(self.deterministic)
+        for operation, precision in zip(OPERATIONS, self.onednn, strict=True):
+            if onednn_precision(operation) != precision:
+                getattr(torch.backends.mkldnn, operation).fp32_precision = precision
+        if flushes_denormals() != self.flush_denormal:
+            torch.set_flush_denormal(self.flush_denormal)

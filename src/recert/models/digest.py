@@ -12,6 +12,7 @@ from recert.models.identity import UNKNOWN, ModelIdentity
 from recert.models.inference import PreparedModel, tf32_flags
 from recert.models.numerics import Numerics
 from recert.models.permanent import masked, masks
+from recert.models.process_settings import unusual_settings
 from recert.models.structure import structure_digest, unwrapped
 from recert.models.tensors import bytes_of, held_by, parts_of, tensors_in
 
@@ -49,14 +50,7 @@ def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int
         described["processor"] = torch.cuda.get_device_name(device)
         described["tf32_convolutions"], described["tf32_matmuls"] = (str(flag) for flag in tf32_flags())
         described["cudnn_benchmark"] = str(torch.backends.cudnn.benchmark)
-    # Settings of the whole process that change how torch computes, where they are not the usual ones.
-    settings = {
-        "default_dtype": (str(torch.get_default_dtype()).removeprefix("torch."), "float32"),
-        "mkldnn": (str(torch.backends.mkldnn.enabled), "True"),
-    }
-    if device.type != "cuda":  # there the flags of TF32 say it
-        settings["float32_matmul_precision"] = torch.get_float32_matmul_precision(), "highest"
-    described |= {name: now for name, (now, usual) in settings.items() if now != usual}
+    described |= unusual_settings(device)
     return Numerics.from_text(described)
 
 
