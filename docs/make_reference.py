@@ -48,7 +48,7 @@ GROUPS = {
         "candidates", "save_model", "load_model", "bundle", "check",
     ),
     "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Remote", "Progress"),
-    "What comes back": ("Cache", "Certificates", "Certificate", "ExpectedGain", "Outcome", "Numerics", "Bill", "RecertError"),
+    "What comes back": ("Cache", "Certificates", "Certificate", "TrainedModel", "Epoch", "ExpectedGain", "Outcome", "Numerics", "Bill", "RecertError"),
     "Noises": ("Gaussian", "Laplace", "Uniform", "Splitting", "Noise", "Stream", "parse_noise", "register_noise"),
     "Methods of re-certification": ("Irs", "Scratch", "Method", "Strategy", "register_method"),
     "For extensions": ("VoteSource", "Work", "VoteChunk", "open_source", "register_engine", "register_approximation"),

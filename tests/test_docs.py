@@ -28,7 +28,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 OBJECTS = {
     "cache": recert.Cache, "result": recert.Certificates, "first": recert.Certificates, "found": "recert.auditing.result:Audit",
     "one": recert.Certificate, "settings": "recert.certificates:Settings", "context": "recert.approximations:Context", "terms": "recert.recertification.method:Terms",
-    "noise": recert.Noise, "execution": recert.Execution, "source": recert.VoteSource, "votes": recert.CachingSource,
+    "noise": recert.Noise, "trained": recert.TrainedModel, "execution": recert.Execution, "source": recert.VoteSource, "votes": recert.CachingSource,
 }  # fmt: skip
 """What variables of the documentation stand for."""
 DATA_FILE = re.compile(r"\.(cff|json|sig|html|parquet|npz|onnx|pt2|csv|tsv|pem|png|tar|safetensors)$")

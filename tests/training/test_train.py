@@ -24,8 +24,8 @@ def train_digits(out, **options):
 
 
 def stop_after(epoch):
-    def progress(done, epochs, loss, accuracy):
-        if done == epoch:
+    def progress(report):
+        if report.done == epoch:
             raise KeyboardInterrupt
 
     return progress
@@ -40,7 +40,7 @@ def test_interrupted_training_ends_in_the_same_bits(tmp_path, stops):
         assert (tmp_path / "parts" / "digits-0.25.state.safetensors").is_file()
         assert not (tmp_path / "parts" / "digits-0.25.safetensors").exists()
     epochs = []
-    parts = train_digits(tmp_path / "parts", progress=lambda done, *_: epochs.append(done))
+    parts = train_digits(tmp_path / "parts", progress=lambda report: epochs.append(report.done))
     assert epochs == list(range(stops[-1] + 1, 5))
     assert parts.weights.read_bytes() == whole.weights.read_bytes()
     assert parts.card.train_loss == whole.card.train_loss
@@ -68,12 +68,12 @@ def test_interrupted_training_with_batch_normalisation_crops_and_flips(tmp_path)
 def test_the_network_learns(tmp_path):
     data = load_data("digits", split="train")
     reports = []
-    trained = train(
-        "digits", data, NOISE, test=TEST, epochs=20, device="cpu", out=tmp_path, progress=lambda *r: reports.append(r)
-    )
-    assert [done for done, *_ in reports] == list(range(1, 21))
-    assert {epochs for _, epochs, *_ in reports} == {20}
-    assert reports[-1][2] < 0.5 * reports[0][2]
+    trained = train("digits", data, NOISE, test=TEST, epochs=20, device="cpu", out=tmp_path, progress=reports.append)
+    assert [report.done for report in reports] == list(range(1, 21))
+    assert {report.total for report in reports} == {20}
+    assert reports[-1].loss < 0.5 * reports[0].loss
+    assert sum(report.measured is not None for report in reports) == 10
+    assert reports[-1].measured.noisy_accuracy == pytest.approx(trained.card.noisy_test_accuracy)
     assert trained.card.noisy_test_accuracy > 0.8
     assert trained.card.test_accuracy > 0.9
 
@@ -201,8 +201,8 @@ def test_divergence(tmp_path):
 BAD = {
     "shape": ("digits", images(4), {}, r"expected inputs of shape \(1, 8, 8\) for digits, got \(3, 32, 32\) in noise"),
     "no labels": ("digits", replace(DIGITS, labels=None), {}, "expected labels to train on, got none in digits train"),
-    "labels": ("digits", replace(DIGITS, labels=DIGITS.labels + 1), {}, "expected labels from 0 to 9 .* got 1 to 10"),
-    "name": ("vgg", DIGITS, {}, "expected one of the models digits"),
+    "labels": ("digits", replace(DIGITS, labels=DIGITS.labels + 1), {}, "expected labels from 0 to 9, .* got 1 to 10"),
+    "name": ("vgg", DIGITS, {}, "expected a model .digits, "),
     "epochs": ("digits", DIGITS, {"epochs": 0}, "expected epochs >= 1"),
     "rate": ("digits", DIGITS, {"learning_rate": -1.0}, "learning_rate > 0"),
     "batch": ("digits", DIGITS, {"batch_size": 0}, "batch_size >= 1"),

@@ -27,9 +27,14 @@ def load_data(
     CIFAR-10, in scikit-learn's order for digits. Arrays have no splits, and a folder has them only when it contains
     `train` and `test` (or `val`); without splits, all inputs are taken.
     """
+    return take(data_source(spec, split=split), every, count)
+
+
+def data_source(spec: str | os.PathLike[str], *, split: str = "test") -> Source:
+    """The same, not read yet: for what goes through more data than memory holds."""
     if split not in SPLITS:
         raise ValueError(f"expected split to be one of {', '.join(SPLITS)}, got {split!r}")
-    return take(_source(os.fspath(spec), split), every, count)
+    return _source(os.fspath(spec), split)
 
 
 def _source(spec: str, split: str) -> Source:

@@ -10,13 +10,14 @@ from recert.noise.stream import NoisyRows, perturb
 from recert.training.recipes import Recipe
 
 
-def augmented(images: Tensor, recipe: Recipe, noise: Noise, generator: torch.Generator) -> Tensor:
-    """The batch as the network sees it in training: cropped and mirrored as the recipe says, then noisy."""
+def augmented(images: Tensor, recipe: Recipe, noise: Noise, generator: torch.Generator, copies: int = 1) -> Tensor:
+    """The batch as the network sees it in training: cropped and mirrored as the recipe says, then noisy; so many noisy copies."""
     if recipe.crop:
         images = random_crop(images, recipe.crop, generator)
     if recipe.flip:
         images = random_flip(images, generator)
-    return noisy(images, noise, generator)
+    # The copies of one image are moved alike: they differ in noise alone.
+    return noisy(images.repeat(copies, *[1] * (images.ndim - 1)) if copies > 1 else images, noise, generator)
 
 
 def noisy(images: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from recert.data import Dataset
 from recert.version import __version__
@@ -17,7 +18,8 @@ from recert.version import __version__
 class Card:
     """Settings, data, results. Accuracies are those of the network itself, not of its smoothed version.
 
-    The noisy accuracy is under one draw of noise for each test image; None without test data.
+    The noisy accuracy is under one draw of noise for each test image; None without test data. `before` and `after` are a `Measured`
+    each, on inputs that `measured_on` names.
     """
 
     settings: dict[str, Any]
@@ -30,12 +32,16 @@ class Card:
     seconds: float
     versions: dict[str, str]
     weights_sha256: str
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    measured_on: str = "test"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """The files of a training, weights and card, and the content of the card."""
+    """What a training made: the network in eval mode, the files with its weights and its card, and what the card says."""
 
+    model: nn.Module
     weights: Path
     card_file: Path
     card: Card

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,11 @@ from torch import Tensor
 
 from recert.errors import RecertError
 from recert.storage import Directory
-from recert.training.card import Card, TrainedModel
+from recert.training.card import Card
+from recert.training.recipes import Recipe
+
+_UNSAID = {field.name: field.default for field in fields(Recipe)} | {"start": None, "compiled": False}
+"""What a card says nothing of is as it was before there was a choice."""
 
 
 class OtherTraining(RecertError):
@@ -27,20 +31,20 @@ class TrainingFiles:
         self.card = directory / f"{name}.json"
         self.state = directory / f"{name}.state.safetensors"
 
-    def finished(self, settings: dict[str, Any]) -> TrainedModel | None:
-        """The result of this very training if it is complete."""
+    def finished(self, settings: dict[str, Any]) -> Card | None:
+        """The card of this very training if it is complete."""
         if not (self.weights.is_file() and self.card.is_file()):
             return None
         card = Card(**json.loads(self.card.read_text()))
-        self.check_same(card.settings, settings)
+        self.check_same({**_UNSAID, **card.settings}, settings)
         if hashlib.sha256(self.weights.read_bytes()).hexdigest() != card.weights_sha256:
             raise OtherTraining(
                 f"expected in {self.weights} the weights that {self.card.name} describes, got others; "
                 "pass resume=False to train them again, or use another directory"
             )
-        return TrainedModel(self.weights, self.card, card)
+        return card
 
-    def finish(self, tensors: dict[str, Tensor], card: Card) -> TrainedModel:
+    def finish(self, tensors: dict[str, Tensor], card: Card) -> Card:
         """Write weights, then the card, which makes the training complete, then drop the state."""
         data = safetensors.torch.save(tensors)
         card = replace(card, weights_sha256=hashlib.sha256(data).hexdigest())
@@ -48,7 +52,7 @@ class TrainingFiles:
         directory.write(self.weights.name, data)
         directory.write(self.card.name, f"{json.dumps(asdict(card), indent=2)}\n".encode())
         self.state.unlink(missing_ok=True)
-        return TrainedModel(self.weights, self.card, card)
+        return card
 
     def check_same(self, there: dict[str, Any], here: dict[str, Any]) -> None:
         """Refuse to continue, or to overwrite, a training with other settings."""

@@ -3,17 +3,18 @@
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from recert.errors import RecertError
-from recert.models.registry import build_model
 from recert.noise import Noise
-from recert.training.epochs import Examples, generator_for, make_optimizer, prepared, train_epoch
+from recert.training.epochs import make_optimizer, prepared, train_epoch
+from recert.training.examples import Examples
 from recert.training.files import TrainingFiles
+from recert.training.losses import Loss
 from recert.training.recipes import Recipe
 from recert.training.state import TrainingProgress, read_progress, restore, write_state
 from recert.training.step import make_step
@@ -25,23 +26,26 @@ class TrainingDiverged(RecertError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained and how; `settings` is all of it with the data, as the card and the state record it."""
+    """How it is trained; `settings` is all of it with the data, as the card and the state record it."""
 
-    architecture: str
     noise: Noise
     seed: int
     recipe: Recipe
     settings: dict[str, Any]
+    compiled: bool = False
+    recorded: bool = False
 
 
 class Run:
-    """Trains a fresh network, or one restored from the state in `files`."""
+    """Trains a network from the weights it has, or from the state in `files`."""
 
-    def __init__(self, plan: Plan, device: torch.device, files: TrainingFiles) -> None:
+    def __init__(self, network: nn.Module, plan: Plan, device: torch.device, files: TrainingFiles) -> None:
         self.plan, self.device, self.files = plan, device, files
-        self.network = prepared(_fresh_network(plan), device)
+        self.network = prepared(network, device)
         self.optimizer = make_optimizer(self.network, plan.recipe)
-        self.step = make_step(self.network, self.optimizer, device)
+        loss = Loss(plan.recipe.consistency, plan.recipe.label_smoothing)
+        stepping: Any = torch.compile(self.network) if plan.compiled else self.network
+        self.step = make_step(stepping, self.optimizer, device, loss, recorded=plan.recorded)
         self.reached = TrainingProgress(plan.settings)
 
     def resume(self) -> None:
@@ -53,25 +57,22 @@ class Run:
         restore(self.files.state, self.network, self.optimizer)
         self.reached = reached
 
+    def begin(self, before: dict[str, Any]) -> None:
+        """Note how good the network was."""
+        self.reached = replace(self.reached, before=before)
+
     def epochs(self, examples: Examples) -> Iterator[TrainingProgress]:
         """Train the epochs that are left; the state is on disk before each is reported."""
-        for epoch in range(self.reached.epochs_done, self.plan.recipe.epochs):
+        recipe = self.plan.recipe
+        for epoch in range(self.reached.epochs_done, recipe.epochs):
             started = time.perf_counter()
-            generator = generator_for(self.device, self.plan.seed, epoch)
-            loss, accuracy = train_epoch(self.step, examples, self.plan.recipe, self.plan.noise, epoch, generator)
+            loss, accuracy = train_epoch(self.step, examples, recipe, self.plan.noise, epoch, self.plan.seed)
             if not math.isfinite(loss):
                 raise TrainingDiverged(
                     f"expected a finite loss, got {loss} in epoch {epoch + 1}; lower learning_rate "
-                    f"(it was {self.plan.recipe.learning_rate:g})"
+                    f"(it was {recipe.learning_rate:g})"
                 )
             seconds = self.reached.seconds + time.perf_counter() - started
-            self.reached = TrainingProgress(self.plan.settings, epoch + 1, loss, accuracy, seconds)
+            self.reached = replace(self.reached, epochs_done=epoch + 1, loss=loss, accuracy=accuracy, seconds=seconds)
             write_state(self.files.state, self.network, self.optimizer, self.reached)
             yield self.reached
-
-
-def _fresh_network(plan: Plan) -> nn.Module:
-    """Random weights that depend on the seed alone; torch's global generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(plan.seed)
-        return build_model(plan.architecture)

@@ -24,19 +24,21 @@ class TrainingProgress:
     loss: float = float("nan")
     accuracy: float = float("nan")
     seconds: float = 0.0
+    before: dict[str, Any] | None = None
 
 
 def plain_state(network: nn.Module) -> dict[str, Tensor]:
-    """The state dict as contiguous tensors on the CPU, which is what a file holds."""
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
+    """The state dict as contiguous tensors on the CPU, which is what a file holds; tensors that are shared, once for each name."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in network.state_dict().items()}
 
 
-def write_state(file: Path, network: nn.Module, optimizer: torch.optim.SGD, reached: TrainingProgress) -> None:
+def write_state(file: Path, network: nn.Module, optimizer: torch.optim.Optimizer, reached: TrainingProgress) -> None:
     """Put the whole state in place, or nothing of it: one file, so that its parts cannot disagree."""
     tensors = {f"weights.{name}": tensor for name, tensor in plain_state(network).items()}
     for name, parameter in network.named_parameters():
-        momentum = optimizer.state[parameter]["momentum_buffer"]
-        tensors[f"momentum.{name}"] = momentum.detach().cpu().contiguous()
+        for key, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                tensors[f"{key}.{name}"] = value.detach().cpu().clone().contiguous()
     facts = {_FACTS: json.dumps(reached.__dict__)}
     Directory(file.parent).write(file.name, safetensors.torch.save(tensors, facts))
 
@@ -46,10 +48,17 @@ def read_progress(file: Path) -> TrainingProgress:
         return TrainingProgress(**json.loads(content.metadata()[_FACTS]))
 
 
-def restore(file: Path, network: nn.Module, optimizer: torch.optim.SGD) -> None:
-    """Weights and momentum as they were, in the memory layout and on the device that the network has now."""
+def restore(file: Path, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Weights and the optimiser's averages as they were, in the memory layout and on the device that the network has now."""
     tensors = safetensors.torch.load_file(file)
-    network.load_state_dict({name: tensors[f"weights.{name}"] for name in network.state_dict()})
-    for name, parameter in network.named_parameters():
-        momentum = torch.empty_like(parameter).copy_(tensors[f"momentum.{name}"])
-        optimizer.state[parameter]["momentum_buffer"] = momentum.detach()
+    network.load_state_dict({name: tensors.pop(f"weights.{name}") for name in network.state_dict()})
+    parameters = dict(network.named_parameters())
+    on_device = any(group.get("capturable") or group.get("fused") for group in optimizer.param_groups)
+    for entry, value in tensors.items():
+        key, _, name = entry.partition(".")
+        parameter = parameters[name]
+        if value.shape == parameter.shape:
+            kept = torch.empty_like(parameter).copy_(value).detach()
+        else:  # a count of steps
+            kept = value.to(parameter.device) if on_device else value
+        optimizer.state[parameter][key] = kept

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from recert.training.losses import Loss
 
 _STEPS_BEFORE_RECORDING = 3  # what is made on first use, such as momentum, must exist by then
 
@@ -13,30 +14,34 @@ _STEPS_BEFORE_RECORDING = 3  # what is made on first use, such as momentum, must
 class Step:
     """Descends on one batch after another; sums up the loss and the right answers along the way."""
 
-    def __init__(self, network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> None:
-        self.network, self.optimizer = network, optimizer
+    def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, loss: Loss) -> None:
+        self.network, self.optimizer, self.loss = network, optimizer, loss
         self.totals = torch.zeros(2, device=device)  # read once an epoch, since every read waits for the device
 
     def take(self, images: Tensor, labels: Tensor, rate: float) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
         self._descend(images, labels)
 
     def _descend(self, images: Tensor, labels: Tensor) -> None:
         with _half_precision(images.device):
             logits = self.network(images)
-            loss = functional.cross_entropy(logits, labels)
+            loss = self.loss(logits, labels)
         self.optimizer.zero_grad()
         torch.autograd.backward(loss)
         self.optimizer.step()
-        self.totals += torch.stack([loss.detach() * len(labels), (logits.detach().argmax(1) == labels).sum()])
+        first = logits.detach()[: len(labels)]  # of each input's copies
+        self.totals += torch.stack([loss.detach() * len(labels), (first.argmax(1) == labels).sum()])
 
 
 class RecordedStep(Step):
     """The same as a CUDA graph for batches of the usual size; the last batch of an epoch may be smaller and is not replayed."""
 
-    def __init__(self, network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> None:
-        super().__init__(network, optimizer, device)
+    def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, loss: Loss) -> None:
+        super().__init__(network, optimizer, device, loss)
         self._taken = 0
         self._usual_shape = torch.Size()
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -75,8 +80,11 @@ class RecordedStep(Step):
         return graph
 
 
-def make_step(network: nn.Module, optimizer: torch.optim.SGD, device: torch.device) -> Step:
-    return (RecordedStep if device.type == "cuda" else Step)(network, optimizer, device)
+def make_step(
+    network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, loss: Loss, *, recorded: bool
+) -> Step:
+    """`recorded` is for networks that are known to do the same in every step; what a user's does cannot be known."""
+    return (RecordedStep if recorded and device.type == "cuda" else Step)(network, optimizer, device, loss)
 
 
 def _half_precision(device: torch.device) -> AbstractContextManager[Any]:
