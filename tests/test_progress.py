@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 import recert
 from recert import Gaussian, Progress, progress
-from recert.progress import shown
+from recert.progress import about, part_of, shown
 from tests.test_functions import Network, certify, points
 
 
@@ -97,7 +98,7 @@ def test_a_terminal_that_is_gone_does_not_end_the_work(clock: Any, monkeypatch: 
     def gone(*_: object) -> int:
         raise BrokenPipeError
 
-    monkeypatch.setattr(progress, "_TerminalBars", lambda: SimpleNamespace(show=gone, close=gone))
+    monkeypatch.setattr(progress, "_TerminalBar", lambda: SimpleNamespace(show=gone, close=gone))
     with shown() as show:
         heard(show, clock, 10, 1.0)
     assert stream.getvalue() == ""
@@ -112,17 +113,40 @@ def test_verbs_take_what_progress_takes(given: Any, wanted: bool, monkeypatch: p
         "certifying": lambda: certify(Network(), 3, progress=given),
         "predicting": lambda: recert.predict(Network(), x, noise=Gaussian(0.5), samples=20, progress=given),
         "re-certifying": lambda: recert.recertify(Network(), x, cache, samples=50, **exact, progress=given),
-        "re-certifying (fresh": lambda: recert.compare(
+        "baseline (fresh": lambda: recert.compare(
             Network(), x, cache, labels, budgets=[50], methods=["irs"], progress=given
         ),
         "auditing": lambda: recert.audit(Network(), x, cache, samples=20, progress=given),
-        "racing a": lambda: recert.select({"a": Network()}, x, cache, labels, samples=50, progress=given),
+        "a: racing": lambda: recert.select({"a": Network()}, x, cache, labels, samples=50, progress=given),
     }
     for task, work in tasks.items():
         stream = in_terminal(monkeypatch)
         work()
         assert (task in stream.getvalue()) is wanted, task
         assert wanted or not stream.getvalue()
+
+
+def test_a_narrow_terminal_cuts_no_number_and_no_name(clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = in_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
+    with shown(True) as show:
+        for task in ("re-certifying (estimation noise)", "baseline (fresh noise)"):
+            heard(about(part_of(2, 5, "prune:0.3+int8"), show), clock, 10, 1000, task)
+    text = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|[━╸╺]", "", stream.getvalue()).split())
+    assert "…" not in text
+    assert "2 of 5, prune:0.3+int8:" in text
+    # One bar at a time: what is done is not shown any more.
+    assert text.rindex("re-certifying") < text.index("baseline")
+
+
+def test_progress_says_which_of_how_many() -> None:
+    x, labels, cache = points(3), np.array([0, 0, 0]), certify(Network(), 3)
+    seen: list[str] = []
+    recert.select(
+        {"a": Network(), "b": Network()}, x, cache, labels, samples=50, progress=lambda e: seen.append(e.task)
+    )
+    assert list(dict.fromkeys(seen))[:2] == ["1 of 2, a: racing", "2 of 2, b: racing"]
+    assert all(task.startswith(("1 of 2, a: ", "2 of 2, b: ")) for task in seen)
 
 
 def test_other_values_are_refused() -> None:

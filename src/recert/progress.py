@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 from recert.sampling.work import Progress, ProgressCallback, ShowProgress
@@ -37,7 +38,7 @@ def shown(
     if progress is False or callable(progress):
         yield progress or None
         return
-    make = _notebook_bar if _in_notebook() else _TerminalBars if _in_terminal() else None
+    make = _notebook_bar if _in_notebook() else _TerminalBar if _in_terminal() else None
     if make is None and progress is None:
         yield None
         return
@@ -46,6 +47,22 @@ def shown(
         yield late
     finally:
         late.close()
+
+
+def about(what: str, show: ProgressCallback | None) -> ProgressCallback | None:
+    """The same, with what tasks are about before their names: "2 of 5, bf16: re-certifying"."""
+    if show is None or not what:
+        return show
+    return lambda event: show(replace(event, task=f"{what}: {event.task}"))
+
+
+def part_of(number: int, total: int, name: str) -> str:
+    """Which of how many.
+
+    >>> part_of(2, 5, "bf16"), part_of(1, 1, "bf16")
+    ('2 of 5, bf16', 'bf16')
+    """
+    return f"{number} of {total}, {name}" if total > 1 else name
 
 
 class _Late:
@@ -74,19 +91,20 @@ class _Late:
                 self._display.close()
 
 
-class _TerminalBars:
-    """A bar for every task, which disappear at the end."""
+class _TerminalBar:
+    """A bar for the task that is done now, which disappears at the end. In a narrow terminal names wrap; no number is cut."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
+        from rich.table import Column
 
         columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TextColumn("forward passes, {task.fields[rate]}/s,"),
+            TextColumn("passes, {task.fields[rate]}/s,"),
             TimeRemainingColumn(),
         )
         self._bars = Bars(*columns, console=Console(stderr=True), transient=True)
@@ -97,10 +115,10 @@ class _TerminalBars:
         about: dict[str, Any] = {
             "completed": event.done, "total": event.total, "rate": "-" if rate is None else f"{rate:,.0f}",
         }  # fmt: skip
-        if event.task in self._tasks:
-            self._bars.update(self._tasks[event.task], **about)
-        else:
+        if event.task not in self._tasks:
             self._tasks[event.task] = self._bars.add_task(event.task, **about)
+        for task, bar in self._tasks.items():
+            self._bars.update(bar, **(about if task == event.task else {}), visible=task == event.task)
 
     def close(self) -> None:
         self._bars.stop()

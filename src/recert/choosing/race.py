@@ -87,7 +87,7 @@ class RacingCandidate:
             Work(int(self.positions[row]), Stream.SELECTION, range(int(done[i]), goal))
             for i, row in zip(chosen, inputs, strict=True)
         ]
-        drawn = collect(self.source, works, f"racing {self.name}", self.progress)
+        drawn = collect(self.source, works, "racing", self.progress)
         for i, row, work, votes in zip(chosen, inputs, works, drawn, strict=True):
             before = self.cache.votes(self.cache.digests[row], Stream.SELECTION)[np.asarray(work.samples)]
             self._count(int(i), before == self.prospects.classes[i], votes.votes == self.prospects.classes[i])

@@ -20,6 +20,7 @@ from recert.choosing.race import HOPELESS, ROUNDING, RacingCandidate
 from recert.choosing.result import Entry, Status
 from recert.noise import Stream
 from recert.planning import Objective
+from recert.progress import about, part_of
 from recert.recertification.auto import Auto
 from recert.recertification.looks import PendingLook
 from recert.recertification.task import Task
@@ -96,10 +97,12 @@ class Search:
         scoring = Scoring(self.objective, manifest.samples, self._alpha(1), manifest.noise, sides)
         votes, repeats = self.cache.counts(Stream.SELECTION), np.bincount(self.rows)
         prospects = Prospects(votes, self.labels[self._first], scoring, repeats)
-        candidates = [
-            RacingCandidate(name, source, self.cache, self.positions, prospects, self.tolerance, self.progress)
-            for name, source in sources.items()
-        ]
+        candidates = []
+        for number, (name, source) in enumerate(sources.items(), 1):
+            progress = about(part_of(number, len(sources), name), self.progress)
+            candidates.append(
+                RacingCandidate(name, source, self.cache, self.positions, prospects, self.tolerance, progress)
+            )
         for candidate in candidates:
             candidate.race_round()
         return candidates
@@ -112,7 +115,7 @@ class Search:
         task = Task(
             source=candidate.source, positions=self.positions, cache=self.cache, method=Auto(), samples=self.samples,
             alpha=self._alpha(finalist), certificate=self.cache.manifest.certificate, objective=self.objective, family=self.claims,
-            progress=self.progress,
+            progress=candidate.progress,
         )  # fmt: skip
         # What is reported was chosen among finalists: its error is that of all of them together.
         error = self.alpha / self.claims

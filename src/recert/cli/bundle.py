@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recert.cli import options as o
-from recert.cli.output import check_folder, print_json, say
+from recert.cli.output import check_folder, print_json, say, show_sentence
 
 if TYPE_CHECKING:
     from recert.bundles import Check
@@ -141,9 +141,8 @@ def check(
             }
         )
     else:
-        for problem in found.problems:
-            print(problem)
-        print(found.sentence)
+        for sentence in (*found.problems, found.sentence):
+            show_sentence(sentence)
     if not found.holds:
         raise typer.Exit(3)
 

@@ -4,12 +4,14 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recert.approximations.rules import candidates as written_out
 from recert.cli import options as o
-from recert.cli.output import Row, check_output, say, show, summary
+from recert.cli.compared import answers, show_answer, speedup_rows, sweep_rows, without
+from recert.cli.output import check_output, say, show
 
 if TYPE_CHECKING:
     from recert.comparison import Comparison
@@ -28,8 +30,14 @@ def compare(
     store: o.Store,
     public_key: o.PublicKey = None,
     approximation: Annotated[
-        str | None,
-        o.APPROXIMATION,
+        list[str] | None,
+        typer.Option(
+            "--approximation",
+            "-a",
+            metavar="CHANGE,...",
+            help="Compressions to apply, each by itself, such as int8,prune:0.3 (see [b]recert approximations[/b]). Repeatable.",
+            show_default="unchanged",
+        ),
     ] = None,
     calibration: o.CalibrationData = None,
     budgets: Annotated[
@@ -39,28 +47,33 @@ def compare(
         str, typer.Option(metavar="N,N,...", help="The same for the baselines, which need more.")
     ] = "1%,2%,5%,10%,20%,40%",
     methods: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Methods to compare with the baselines.")
-    ] = "auto,series,irs",
+        str, typer.Option(metavar="NAME,...", help="Methods to compare with the baselines, such as auto,series,irs.")
+    ] = "auto",
     alpha: Annotated[
         float | None,
         typer.Option(metavar="X", help="Total error probability of a certificate.", show_default="twice the cache's"),
     ] = None,
     radii: o.Radii = "0.25,0.5,1.0",
+    all_rows: Annotated[bool, typer.Option("--all", help="Show all budgets and both baselines, too.")] = False,
     format: o.OutputFormat = o.Format.TABLE,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Write the sweep here (.csv), or all that was found (.json)."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Write all budgets here (.csv), or all that was found (.json)."
+        ),
     ] = None,
     votes: o.VotesOptions,
     run: o.ExecutionOptions,
     debug: o.Debug = False,
 ) -> None:
-    """Sweep budgets: re-certification against certifying from scratch, at equal average certified radius."""
+    """What re-certification saves: passes and seconds against certifying from scratch, at equal average certified radius."""
     at = o.parse_radii(radii)
     check_output(out, (".csv", ".json"))
     import recert
+    from recert.approximations import needs_calibration
     from recert.cli.loading import approximated
     from recert.cli.progress import drawn_progress
+    from recert.progress import about, part_of
     from recert.recertification import available_methods
     from recert.spot_check import check_original
 
@@ -77,76 +90,62 @@ def compare(
     network, dataset = model.load(run.local_device), data.load()
     if dataset.labels is None:
         raise ValueError("expected data with labels to compare average certified radii, got none")
-    if approximation is None and calibration is not None:
+    changes = list(dict.fromkeys(change for text in approximation or () for change in written_out(text)))
+    if not changes and calibration is not None:
         raise ValueError("expected --approximation with --calibration, got none")
-    if approximation is not None:
+    if changes:
         check_original(cache, network, dataset.inputs)
-        changed = approximated(
-            network, approximation, data.data, dataset, known.noise, known.seed, calibrate_on=calibration
-        )
-        network = changed.model
-        say(changed.description)
+    found: dict[str, Comparison] = {}
     with drawn_progress() as progress:
-        compared = recert.compare(
-            network, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
-            methods=methods.split(","), alpha=alpha, keep=votes.keep, execution=run.execution(progress),
-        )  # fmt: skip
-    rows = []
-    for curve in compared.curves:
-        for budget, result, seconds in zip(curve.budgets, curve.results, curve.seconds, strict=True):
-            row = {"method": curve.name, "certificate": curve.certificate, "samples": budget}
-            numbers = summary("", result, dataset.labels, at)
-            rows.append(
-                {
-                    **row,
-                    **{k: v for k, v in numbers.items() if k not in ("model", "method")},
-                    "seconds": seconds * len(result),
-                }
-            )
+        for number, change in enumerate(changes or [model.model], 1):
+            changed = network
+            if changes:
+                # Each is compressed when it is its turn: not all of them are in memory together.
+                on = calibration if len(changes) == 1 or needs_calibration(change) else None
+                made = approximated(network, change, data.data, dataset, known.noise, known.seed, calibrate_on=on)
+                changed = made.model
+                say(f"{change}: {made.description}", markup=False)
+            found[change] = recert.compare(
+                changed, dataset.inputs, cache, dataset.labels, budgets=sweep, baseline_budgets=baseline_sweep,
+                methods=methods.split(","), alpha=alpha, keep=votes.keep,
+                execution=run.execution(about(part_of(number, len(changes), change), progress)),
+            )  # fmt: skip
+    answer = [row for change, compared in found.items() for row in answers(change, compared)]
+    rows = [row for change, compared in found.items() for row in sweep_rows(change, compared, dataset, at)]
+    speedups = [{"change": change, **row} for change, compared in found.items() for row in speedup_rows(compared)]
     if out is not None:
-        _write(rows, compared, out)
-    show(rows, format, title=f"{model.model}, {approximation or 'as it is'}, {store}")
-    say(f"{compared.drawn / len(dataset.inputs):,.0f} forward passes per input were made for all rows together")
+        _write({"answer": answer, "rows": rows, "speed-ups": speedups}, out)
     if format is o.Format.TABLE:
-        show(
-            speedup_rows(compared),
-            format,
-            title="Speed-up in forward passes at equal ACR (by area under cost against ACR; by mean of the ratios)",
-        )
+        show_answer(answer, cache, dataset, model.model)
+    elif not all_rows:
+        show(answer, format)
+    if all_rows:
+        # Which change it is needs no column where there is one.
+        once = ("change",) if format is o.Format.TABLE and len(found) == 1 else ()
+        accuracies = [name for name in rows[0] if name.startswith("accuracy")]
+        order = ("seconds", "abstained", *accuracies[::-1])
+        show([without(row, once) for row in rows], format, title="All budgets", least=order)
+    drawn = sum(compared.drawn for compared in found.values())
+    say(f"{drawn / len(dataset.inputs):,.0f} forward passes per input were made for all of this together")
+    if format is o.Format.TABLE and all_rows:
+        title = "Times fewer forward passes at equal ACR (by area under cost against ACR; by mean of the ratios)"
+        show([without(row, once) for row in speedups], format, title=title, least=("certificate",))
 
 
-def _write(rows: list[Row], compared: "Comparison", path: Path) -> None:
+def _write(found: dict[str, list[Any]], path: Path) -> None:
     """What was found, with all digits."""
     from recert.storage import write_whole
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = io.StringIO(newline="")
+    text, rows = io.StringIO(newline=""), found["rows"]
     if path.suffix == ".json":
-        json.dump({"rows": rows, "speed-ups": speedup_rows(compared)}, text, indent=1)
+        json.dump(found, text, indent=1)
     else:
         writer = csv.DictWriter(text, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     write_whole(path, text.getvalue().encode())
     say(f"wrote {len(rows)} rows to {path}")
-
-
-def speedup_rows(compared: "Comparison") -> list[dict[str, str]]:
-    """One row per method: speed-ups over both baselines, by both definitions, or the reason why there is none."""
-    from recert.comparison import BASELINES
-
-    return [
-        {
-            "method": name,
-            "certificate": curve.certificate,
-            **{
-                f"over {base}, {kind}": str(value)
-                for base in BASELINES
-                for kind, value in curve.speedups(compared.baseline(base, curve)).items()
-            },
-        }
-        for name, curve in compared.methods.items()
-    ]
 
 
 def parse_budgets(text: str, samples: int, least: int = 1) -> list[int]:

@@ -42,8 +42,9 @@ def demo(
     check_folder(folder)
     import recert
     from recert.cli.loading import approximated, load_inputs, load_network
-    from recert.cli.progress import drawn_progress, part_of
+    from recert.cli.progress import drawn_progress
     from recert.cli.report import write_report
+    from recert.progress import about, part_of
     from recert.report import Result
 
     noise = recert.Gaussian(0.5)
@@ -67,9 +68,10 @@ def demo(
     rows = [_row("original", results[0], float(original.seconds.sum()))]
     for number, spec in enumerate(CHANGES, 1):
         changed = approximated(network, spec, "digits", data, noise, seed=0)
-        with drawn_progress(part_of(number, len(CHANGES), spec), timed=False) as progress:
+        with drawn_progress(timed=False) as show:
             compared = recert.compare(
-                changed.model, data.inputs, cache, data.labels, methods=[METHOD], progress=progress,
+                changed.model, data.inputs, cache, data.labels, methods=[METHOD],
+                progress=about(part_of(number, len(CHANGES), spec), show),
                 budgets=[round(BUDGET * samples)],
                 baseline_budgets=[round(share * samples) for share in BASELINE_BUDGETS],
             )  # fmt: skip

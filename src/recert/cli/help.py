@@ -26,7 +26,7 @@ PANELS = {
     "Cluster": ("shard", "engine", "workers", "ray_address"),
     "Trust": ("trust", "identity", "classes", "same_model", "allow_numerics", "public_key"),
     "Output": (
-        "format", "out", "require", "radii", "save", "picture", "figures", "dry_run", "debug", "help", "version",
+        "format", "out", "require", "radii", "save", "picture", "figures", "all_rows", "dry_run", "debug", "help", "version",
         "install_completion", "show_completion",
     ),
 }  # fmt: skip

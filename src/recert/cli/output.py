@@ -18,7 +18,7 @@ from rich.text import Text
 
 from recert.cli.options import Format
 from recert.cli.streams import discard, printing
-from recert.cli.tables import Column, at_words, console_like, print_columns
+from recert.cli.tables import Column, at_words, console_like, print_columns, stdout_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,7 +113,7 @@ def show(
         columns = [
             Column(
                 name,
-                tuple(_cell(name, row.get(name)) for row in rows),
+                tuple(cell(name, row.get(name)) for row in rows),
                 prose=name in prose,
             )
             for name in rows[0]
@@ -122,23 +122,40 @@ def show(
             say(f"no room for: {', '.join(gone)} (in a wider terminal, or with --format json)")
 
 
+def show_sentence(sentence: str) -> None:
+    """A result that is said in a sentence, on stdout, broken at words where that is a terminal."""
+    lines = at_words(Text(sentence), stdout_width()) if sys.stdout.isatty() else [Text(sentence)]
+    with printing():
+        print(*(line.plain for line in lines), sep="\n")
+
+
 def print_json(value: Any) -> None:
     with printing():
         print(json.dumps(value, indent=1))
 
 
-def _cell(name: str, value: Any) -> str:
+def cell(name: str, value: Any) -> str:
+    """A value as people read it, by the name of its column."""
     if isinstance(value, float):
         if "accuracy" in name or "certified" in name or name in ("abstained", "flips", "out of reach", "undecided"):
             return f"{value:.1%}"
         if "passes" in name:
             return f"{value:,.0f}"
-        if name == "gain":
-            return f"{value:.1f}x"
-        return f"{value:.1f}" if name == "seconds" else f"{_rounded_down(value):.3f}"
+        if name in ("gain", "times fewer"):
+            return f"{value:.1f}"
+        return _seconds(value) if "seconds" in name else f"{_rounded_down(value):.3f}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "-" if value is None else str(value)
+
+
+def _seconds(value: float) -> str:
+    """With two digits where there are so few that one after the point says nothing.
+
+    >>> _seconds(12.34), _seconds(0.0214), _seconds(0.0)
+    ('12.3', '0.021', '0.0')
+    """
+    return f"{value:.1f}" if value >= 1 or value < 0.001 else f"{value:.2g}"
 
 
 def _rounded_down(value: float) -> float:

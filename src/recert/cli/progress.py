@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recert.cli.output import say
@@ -15,39 +14,29 @@ if TYPE_CHECKING:
 
 
 class _FirstVote:
-    """Passes events on, with what they are about before the task, and remembers when the first votes came."""
+    """Passes events on, and remembers when the first votes came."""
 
-    def __init__(self, show: "ProgressCallback", about: str) -> None:
-        self._show, self._about = show, about
+    def __init__(self, show: "ProgressCallback") -> None:
+        self._show = show
         self.at: float | None = None
 
     def __call__(self, event: "Event") -> None:
         if self.at is None and event.done:
             self.at = time.monotonic()
-        self._show(replace(event, task=f"{self._about}: {event.task}") if self._about else event)
-
-
-def part_of(number: int, total: int, name: str) -> str:
-    """Which of how many.
-
-    >>> part_of(2, 5, "bf16"), part_of(1, 1, "bf16")
-    ('2 of 5, bf16', 'bf16')
-    """
-    return f"{number} of {total}, {name}" if total > 1 else name
+        self._show(event)
 
 
 @contextmanager
-def drawn_progress(about: str = "", *, timed: bool = True) -> Iterator["ProgressCallback"]:
+def drawn_progress(*, timed: bool = True) -> Iterator["ProgressCallback"]:
     """A callback that draws a bar with rate and time left for every task that is reported to it; without a terminal, lines now and then.
 
-    `about` comes before the name of every task. At the end a line says when the first votes came, and when all was done, since the
-    command was started, unless it is not `timed`.
+    At the end a line says when the first votes came, and when all was done, since the command was started, unless it is not `timed`.
     """
     from recert.progress import shown
 
     with shown(True, say=say) as show:
         assert show is not None
-        first = _FirstVote(show, about)
+        first = _FirstVote(show)
         yield first
     if timed and first.at is not None:
         say(

@@ -109,7 +109,8 @@ class Task:
             Work(int(self.positions[row]), stream, samples) for row, (stream, samples) in zip(rows, noises, strict=True)
         ]
         streams = " and ".join(stream.name.lower() for stream in sorted({stream for stream, _ in noises}))
-        return collect_each(self.source, works, f"re-certifying ({streams} noise)", self.progress)
+        doing = "baseline" if self.method.baseline else "re-certifying"
+        return collect_each(self.source, works, f"{doing} ({streams} noise)", self.progress)
 
     def for_every_input(self, result: Certificates) -> Certificates:
         """Rows for all inputs of the source, from those of its distinct inputs."""

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.cache.show import Where
-from recert.cli.output import say, show
+from recert.cli.output import cell, say, show, show_sentence
 
 if TYPE_CHECKING:
     from recert.auditing import Audit
@@ -65,14 +64,14 @@ def audit(
         )  # fmt: skip
     facts = _facts(found, dataset)
     if format is o.Format.TABLE:
-        rows = [{"fact": name, "value": escape(str(value))} for name, value in facts.items() if name != "sentence"]
-        show(rows, format)
+        show_sentence(found.sentence)
+        show([{"fact": name, "value": value} for name, value in _told(facts).items()], format, prose=("value",))
     else:
         show([facts], format)
+        say(found.sentence, markup=False)
     if len(found.input) < found.cached_inputs:
         say(f"{found.cached_inputs - len(found.input)} inputs of the cache are not in this data and were not audited")
     say(LIMITS)
-    say(escape(found.sentence))
     if found.verdict is not Verdict.GENUINE:
         raise typer.Exit(3)
 
@@ -95,6 +94,36 @@ def _facts(found: "Audit", dataset: "Dataset") -> dict[str, Any]:
         "inputs with wrong votes": int((found.wrong > 0).sum()),
         "average certified radius claimed": float(claimed.average_certified_radius(known)),
         "average certified radius that survives": found.surviving_average_radius(labels),
+    }
+
+
+def _told(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts as people read them: shares as percentages, with three digits."""
+    streams = {
+        f"{stream} votes": f"{facts[f'{stream} replayed']:,} of {facts[f'{stream} population']:,} replayed, {facts[f'{stream} wrong']:,} wrong; "
+        f"at most {facts[f'{stream} upper']:.3%} of all"
+        for stream in ("selection", "estimation")
+    }
+    worst = facts["largest bound of one input"]
+    rows_sent = {"rows sent": f"{facts['rows sent']:,}"} if "rows sent" in facts else {}
+    return {
+        "verdict": facts["verdict"],
+        "inputs audited": f"{facts['audited inputs']:,} of {facts['cached inputs']:,}",
+        **streams,
+        "inputs with wrong votes": f"{facts['inputs with wrong votes']:,}",
+        "wrong votes of one input": "not known"
+        if worst is None
+        else f"at most {worst:.3g} of them, each input on its own",
+        "ACR claimed": cell("ACR", facts["average certified radius claimed"]),
+        "ACR that survives": f"at least {cell('ACR', facts['average certified radius that survives'])}, with as many wrong votes as there may be",
+        "tolerated share of wrong votes": f"{facts['tolerate']:.3g}",
+        "share that is to be detected": f"{facts['detect']:.3g}",
+        "error probability": f"{facts['alpha']:g}",
+        "numerics that differ": ", ".join(facts["other numerics"]) or "none",
+        "digests of the model": "not those of the cache" if facts["other digests"] else "those of the cache",
+        "forward passes": f"{facts['forward passes']:,}",
+        "seconds": cell("seconds", facts["seconds"]),
+        **rows_sent,
     }
 
 
