@@ -16,6 +16,11 @@ NETWORK_NAMES = {
 IN_PAPER = {"int8-twin": "int8", "fp16-weights": "fp16", "bf16-weights": "bf16"}
 """The paper's column that one of ours stands beside, where the names differ."""
 
+CHANGE_NAMES = {
+    "int8-twin": "int8 (twin)", "int8": "int8 (onnxruntime, CPU)", "prune:0.05": "pruned by 5%", "prune:0.1": "pruned by 10%",
+    "prune:0.2": "pruned by 20%", "fp16-weights": "weights in fp16", "bf16-weights": "weights in bf16",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Found:

@@ -1,6 +1,9 @@
 """The page of results says what the JSON files say, and what the paper says."""
 
+import csv
+import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +12,12 @@ import pytest
 
 from studies import STUDIES
 from studies.cost_sections import speedup_text
+from studies.csv_tables import csv_files, tables_in
 from studies.figures import panels_by_figure
-from studies.page import SECTIONS, page
+from studies.folded import HEADINGS
+from studies.page import page, section
 from studies.results import write_result
+from studies.sections import SECTIONS
 from studies.summary import in_short
 from studies.tables import NOT_RUN, Found
 
@@ -19,25 +25,45 @@ ROOT = Path(__file__).parents[2]
 PAPER = ROOT / "studies" / "paper.json"
 
 
+AGAIN = "run: python -m studies.page"
+
+
 def test_the_committed_page_is_made_from_the_committed_results() -> None:
-    assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), (
-        "run: python -m studies.page > docs/results.md"
-    )
+    assert (ROOT / "docs" / "results.md").read_text() == page(ROOT / "results"), AGAIN
 
 
-def test_every_study_has_a_section_and_a_sentence() -> None:
-    assert set(SECTIONS) == set(STUDIES)
+def test_the_committed_tables_are_made_from_the_committed_results() -> None:
+    committed = {path.name: path.read_text() for path in (ROOT / "results" / "tables").glob("*.csv")}
+    assert committed == csv_files(ROOT / "results"), AGAIN
+
+
+def test_every_study_has_a_section_and_a_sentence_and_is_on_the_page() -> None:
+    assert set(SECTIONS) == set(STUDIES) == set(HEADINGS)
     assert all(study.sentence.endswith(".") for study in STUDIES.values())
 
 
+def in_view(text: str) -> str:
+    """The page without what is folded."""
+    return re.sub(r"<details.*?</details>", "", text, flags=re.S)
+
+
+def row(text: str, start: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(start))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def test_without_results_nothing_is_made_up(tmp_path: Path) -> None:
+    cells = row(section("speedup", tmp_path), "| ResNet-110 | 1.0 | fp16 |")
+    assert cells.count(NOT_RUN) == 10
+    assert cells[3] == "3.02"
     text = page(tmp_path)
-    row = next(line for line in text.splitlines() if line.startswith("| ResNet-110 | 1.0 | fp16 |"))
-    assert row.count(NOT_RUN) == 10
-    assert "| 3.02 |" in row
+    assert row(text.partition("### Sigma 1.0")[2], "| fp16 |") == ["fp16", "3.02", NOT_RUN, NOT_RUN, "—", "—"]
+    assert f"Sigma 1.0: {NOT_RUN}." in text
+    assert "figures/" not in text
+    assert not re.search(r"were too high|times fewer forward passes than certifying anew\.\*\*", text)
 
 
-def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
+def written(folder: Path) -> None:
     def speedup(value: float | None) -> dict[str, dict[str, object]]:
         found = {"value": value, "reason": "made for a test"}
         return {"by area": found, "by ratio": found, "by area, baseline as in the paper": found}
@@ -46,22 +72,66 @@ def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
     names = ["irs one-sided", "auto one-sided", "auto two-sided", "scratch one-sided", "scratch-cached one-sided"]
     names += ["series one-sided", "paired one-sided"]
     numerics = {"device": "cuda", "dtype": "float16"}
-    write_result(tmp_path / "speedup", "cell", {
+    write_result(folder / "speedup", "cell", {
         "settings": {"network": "cifar-resnet110", "sigma": 1.0, "approximation": "fp16", "samples": 10_000, "images": 250, "budgets": [100]},
         "original": {"ACR": {"one-sided": 0.5, "two-sided": 0.6}}, "changed": {"numerics": numerics, "seconds per pass": 1e-5},
-        "curves": dict.fromkeys(names, curve), "computing seconds": dict.fromkeys(names, 0.5),
+        "curves": {**dict.fromkeys(names, curve), "scratch one-sided": curve | {"passes": [2_000.0]}},
+        "computing seconds": dict.fromkeys(names, 0.5),
         "speedups": {"irs one-sided over scratch one-sided": speedup(2.5), "auto one-sided over scratch one-sided": speedup(6.0),
                      "auto two-sided over scratch two-sided": speedup(None)},
     })  # fmt: skip
-    row = next(line for line in page(tmp_path).splitlines() if line.startswith("| ResNet-110 | 1.0 | fp16 |"))
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_a_result_appears_in_its_cell_with_its_ratio(tmp_path: Path) -> None:
+    written(tmp_path)
+    cells = row(section("speedup", tmp_path), "| ResNet-110 | 1.0 | fp16 |")
     assert cells[3:5] == ["3.02", "2.50"]
     assert cells[8:10] == ["6.00", "2.40"]  # auto, and auto / irs
     assert cells[11] == "—"
     assert cells[-2:] == ["250", "cuda, float16"]
+    text = page(tmp_path)
+    assert row(in_view(text).partition("### Sigma 1.0")[2], "| fp16 |") == [
+        "fp16",
+        "3.02",
+        "2.50",
+        "6.00",
+        "2.40",
+        "250",
+    ]
     short = in_short(tmp_path)
-    assert "| ResNet-110 | 1.0 | 1 | 3.02 to 3.02 | 2.50 to 2.50 | 6.00 to 6.00 | 2.40 to 2.40 | not run |" in short
-    assert "| ResNet-20 | 0.25 | 0 | not run" in short
+    assert "Sigma 1.0: 6.00 to 6.00 times fewer" in short
+    assert "2.50 to 2.50 run here, 3.02 to 3.02 as published" in short
+    files = {name: list(csv.DictReader(io.StringIO(content))) for name, content in csv_files(tmp_path).items()}
+    found = next(
+        line
+        for line in files["speedup.csv"]
+        if (line["network"], line["change"], line["images"]) == ("ResNet-110", "fp16", "250")
+    )
+    assert (found["paper: IRS"], found["auto"], found["numerics"]) == ("3.02", "6.00", "cuda, float16")
+    cost = next(line for line in files["costs.csv"] if line["method"] == "auto one-sided")
+    assert (
+        cost["forward passes per image"],
+        cost["ms of forward passes per image"],
+        cost["ms of planning and bounds per image"],
+    ) == ("80", "0.80", "2.00")
+
+
+def test_figures_say_what_is_seen(tmp_path: Path) -> None:
+    written(tmp_path)
+    text = in_view(page(tmp_path))
+    seen, caption = re.search(
+        r"!\[(.*?)\]\(\.\./.*?/figures/speedup-cifar-resnet110-1.0-n10000.svg\)\]\(.*\)\n\n\*(.*?)\*\n", text
+    ).groups()  # type: ignore[union-attr]
+    assert "certifying anew reaches 0.400 with 2,000 passes, recert with 80" in seen
+    assert "ResNet-110, sigma 1.0, n = 10,000, 250 images: fp16" in caption
+
+
+def test_what_is_in_view_is_short_and_has_six_columns() -> None:
+    shown = in_view((ROOT / "docs" / "results.md").read_text())
+    assert len(shown.splitlines()) < 200
+    assert {len(rows[0]) for rows in tables_in(shown)} == {6}
+    assert shown.count("### Sigma") == 3
+    assert "9 of 69,950 bounds were too high; up to 140 expected" in shown
 
 
 def test_a_curve_beyond_the_baseline_has_a_bound_instead_of_a_number() -> None:
