@@ -26,7 +26,7 @@ check: setup
 
 # Whoever reads the site loads nothing from elsewhere; --strict: a link that leads nowhere is an error.
 docs: setup  ## build the documentation site: site/index.html opens from disk
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Reports are tested in a real browser where one may be installed (as root, with apt-get); elsewhere those tests skip.
 APT := apt-get -qq -o Acquire::Retries=1 -o Acquire::http::Timeout=15
