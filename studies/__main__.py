@@ -65,6 +65,9 @@ def reproduce(
     allow_numerics: Annotated[
         bool, typer.Option("--allow-numerics", help="Add votes to stores that were drawn on another device.")
     ] = False,
+    votes: Annotated[
+        Path | None, typer.Option(help="at-radius only: votes of all networks in one .npz file, in place of stores.")
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Compute anew what is there already.")] = False,
     pack: Annotated[
         Path | None,
@@ -87,6 +90,8 @@ def reproduce(
     )  # fmt: skip
     if draw_only and no_draw:
         raise typer.BadParameter("expected --draw-only or --no-draw, got both")
+    if votes is not None and chosen.module != "at_radius":
+        raise typer.BadParameter(f"expected --votes with the study at-radius only, got {chosen.name}")
     log(f"{chosen.name}: {chosen.sentence}")
     from studies.progress import shown_progress
     from studies.run import pack as pack_votes
@@ -96,7 +101,7 @@ def reproduce(
         request = Request(
             study=chosen, grid=grid, store=store, out=out or (Path("results") if full else Path("results/small")),
             data=data, device=device, weights=weights, precision=precision, compiled=compile, batch_size=batch_size, seed=seed,
-            draw_only=draw_only, may_draw=not no_draw, allow_numerics=allow_numerics, again=again, clock=clock,
+            draw_only=draw_only, may_draw=not no_draw, allow_numerics=allow_numerics, again=again, clock=clock, votes=votes,
             log=log, progress=progress,
         )  # fmt: skip
         finished = run(request)

@@ -55,6 +55,10 @@ STUDIES = {
             replace(_SMALL, approximations=("int8-twin",)),
         ),
         Study(
+            "at-radius", "How many images are certified at a radius, and with how many passes: decided one by one, by plan, and by others' rules.",
+            "none: a question that the paper does not ask", "at_radius", _FULL,
+        ),
+        Study(
             "gamma", "Average certified radius of the paper's method for each threshold gamma, and how many inputs lie above it.",
             "Tables of gamma", "gamma", replace(_FULL, approximations=("int8-twin",)), replace(_SMALL, approximations=("int8-twin",)),
         ),

@@ -13,10 +13,10 @@ from studies.tables import NETWORK_NAMES, Found, describe_numerics
 
 NAMES = {
     "headline": ("headline", "headline-seconds"), "disparity": ("disparity", "disparity-table-1"), "gamma": ("gamma", "share-above-gamma"),
-    "accuracy": ("accuracy-standard", "accuracy-smoothed"),
+    "accuracy": ("accuracy-standard", "accuracy-smoothed"), "at-radius": ("at-radius", "at-radius-equal-share"),
 }  # fmt: skip
 """Files of the studies that have several tables; the others have one, with the name of the study."""
-IN_BRACKETS = {"large-np": "passes", "accuracy": "paper"}
+IN_BRACKETS = {"large-np": "passes", "accuracy": "paper", "at-radius": "passes"}
 """What stands in brackets in cells with two numbers: a column of its own here."""
 TWO_NUMBERS = re.compile(r"(.+) \((.+)\)")
 METHODS = ("irs one-sided", "auto one-sided", "auto two-sided", COHEN)

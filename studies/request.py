@@ -72,6 +72,8 @@ class Request:
     clock: Clock = Clock()
     log: Callable[[str], None] = print
     progress: Callable[[Any], None] | None = None
+    votes: Path | None = None
+    """A file of votes in place of stores, for studies that can do with it."""
 
     @property
     def cells(self) -> list[Cell]:

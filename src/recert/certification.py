@@ -227,7 +227,7 @@ def _decided(
     most = min(asked.samples, most_samples(source, Stream.ESTIMATION))
     question = sequential.Question(np.array(asked.at), asked.alpha, most)
     tally = sequential.FreshVotes(
-        SelectionCounts(np.stack([votes.counts for votes in chosen])), noise, question.radii, most=most, alpha=asked.alpha,
+        SelectionCounts(np.stack([votes.counts for votes in chosen])), noise, question.radii,
         runner_up=asked.certificate == "two-sided",
     )  # fmt: skip
     result = sequential.result_of(tally, question, source, positions, asked, noise, enough, progress)

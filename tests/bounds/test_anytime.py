@@ -157,3 +157,16 @@ def test_bad_bets_are_refused() -> None:
         log_evidence_of_change(1, 0, 0, 0.1, np.array([1.5]), one)
     with pytest.raises(ValueError, match="expected a > 0 and b > 0"):
         log_evidence_of_share(1, 2, 0.5, 0.0, 1.0)
+
+
+def test_evidence_of_a_share_grows_with_the_votes_where_there_is_any() -> None:
+    """So the rival with most votes stands for all: the others have more votes that are not for them, whatever is believed before."""
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        n, tau = int(rng.integers(2, 400)), rng.uniform(0.02, 0.98)
+        a, b = 1 + rng.uniform(0, 50), 1 + rng.uniform(0, 50)
+        evidence = log_evidence_of_share(np.arange(n + 1), n, tau, a, b)
+        some = np.flatnonzero(evidence > 0)
+        assert np.all(np.diff(evidence[some]) > 0)
+        assert len(some) == 0 or some[-1] == n
+        assert np.all(np.diff(some) == 1)

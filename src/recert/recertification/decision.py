@@ -70,7 +70,7 @@ class Decision:
         settings = replace(self._settings(task), family=family)
         tally = Replays(
             SelectionCounts(task.selection.counts), task.cached_counts, task.cached_votes, task.terms.noise, self.radii,
-            size=task.terms.samples, most=self.samples, alpha=self.alpha, runner_up=self.certificate == "two-sided",
+            size=task.terms.samples, alpha=self.alpha, runner_up=self.certificate == "two-sided",
         )  # fmt: skip
         changes = Question(self.radii, tally.alpha_of_changes, self.samples)
         result = result_of(

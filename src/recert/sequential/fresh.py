@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincc, ndtr, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 
 from recert.bounds.anytime import log_evidence_above, log_evidence_of_share, reached
 from recert.noise import Noise, Stream
@@ -21,6 +21,10 @@ DISTANCES = 0.03 * 1.5 ** np.arange(13)
 """Of the shares that are bet on from the threshold, in normal quantiles: some of them fit from some 20 votes to a million."""
 BELIEVED = 0.7
 """Of the whole stake, what is put where the selection votes say that the share is. The rest is for where they are wrong."""
+HOPED_FOR = 0.97
+"""Of all shares that the votes so far allow, an input goes on as long as this quantile would be enough. A larger one certifies hardly
+more inputs, for many more votes."""
+TINY = 1e-12
 WIDER = 1.15
 """A pair is asked for where it is so much wider than the distance of the class alone: its halves have half of alpha each."""
 
@@ -30,17 +34,12 @@ class FreshVotes:
 
     stream = Stream.ESTIMATION
 
-    def __init__(
-        self, selection: SelectionCounts, noise: Noise, radii: Floats, *, most: int, alpha: float, runner_up: bool
-    ) -> None:
+    def __init__(self, selection: SelectionCounts, noise: Noise, radii: Floats, *, runner_up: bool) -> None:
         self._noise, self._radii = noise, radii
-        # An input is shown with so many votes, or not at all: what its evidence must gain per vote, at least.
-        self._least_growth = -np.log(alpha) / most
         self.classes: Ints = np.asarray(selection.argmax(axis=1))
         self._selected, self._of = np.asarray(selection, dtype=np.int64), selection.sum(axis=1)
         self._counts, self._drawn = np.zeros_like(self._selected), np.zeros(len(selection), dtype=np.int64)
         self._alone = np.broadcast_to([class_alone(noise, r) for r in radii], (len(selection), len(radii)))
-        self._worth_drawing = np.array([_share_that_grows(class_alone(noise, r), self._least_growth) for r in radii])
         self._ask_pair = np.zeros(self._alone.shape, dtype=bool)
         if runner_up:
             top, rival, unit = self._shares(np.arange(len(selection)), self._selected, self._of)
@@ -77,18 +76,19 @@ class FreshVotes:
         pair, asked = np.minimum(above, below) - HALF, self._ask_pair[rows]
         return Evidence(np.where(asked, pair, log), np.where(asked, high, alone), np.where(asked, low, 1 - alone))
 
-    def chance(self, rows: Ints, radius: Ints) -> Floats:
+    def passes_needed(self, rows: Ints, radius: Ints, lacking: Floats) -> Floats:
         # Selection votes count here, too: nothing is claimed.
         counts, n = self._counts[rows] + self._selected[rows], self._drawn[rows] + self._of[rows]
         top, _ = self._leading(rows, counts)
         here = np.arange(len(rows))
-        sure: Floats = np.asarray(betaincc(top + 1.0, n - top + 1.0, self._worth_drawing[radius]), dtype=float)
+        hoped = np.asarray(betaincinv(top + 1.0, n - top + 1.0, HOPED_FOR), dtype=float)
+        needed = lacking / _growth(hoped, self._alone[rows, radius])
         if not self._ask_pair[rows].any():
-            return sure
-        # Errors of the two shares are added up, and the pair may move with them.
-        gap = self._pair(rows, counts, n)[0][here, radius]
-        pair = ndtr(np.sqrt(2.0 * n) * (gap - np.sqrt(2 * self._least_growth)))
-        return np.where(self._ask_pair[rows, radius], pair, sure)
+            return np.asarray(needed)
+        # Errors of the two shares are added up, and the pair may move with them. Evidence grows by half the square of the gap.
+        gap = self._pair(rows, counts, n)[0][here, radius] + ndtri(HOPED_FOR) / np.sqrt(2.0 * n)
+        pair = lacking / np.maximum(np.where(gap > 0, gap, 0.0) ** 2 / 2, TINY)
+        return np.where(self._ask_pair[rows, radius], pair, needed)
 
     def soonest(self, rows: Ints, radius: Ints, lacking: Floats) -> Ints:
         # No vote multiplies the evidence by more than one over the threshold. A pair moves with the votes: there it is no more than a guess.
@@ -134,15 +134,11 @@ def smallest_samples(threshold: float, alpha: float, selection_samples: int) -> 
     return high
 
 
-def _share_that_grows(threshold: float, growth: float) -> float:
-    """From which share on a vote adds so much evidence in the mean: where the relative entropy to the threshold is that. Below 1,
-    since no number of votes shows that a share is 1."""
-    low, high = threshold, 0.999
-    for _ in range(40):
-        share = (low + high) / 2
-        entropy = share * np.log(share / threshold) + (1 - share) * np.log((1 - share) / (1 - threshold))
-        low, high = (share, high) if entropy < growth else (low, share)
-    return max(high, threshold)
+def _growth(share: Floats, threshold: Floats) -> Floats:
+    """What a vote adds to the evidence in the mean: the relative entropy to the threshold. Hardly anything below it."""
+    hoped = np.clip(share, threshold, 1 - TINY)
+    entropy = hoped * np.log(hoped / threshold) + (1 - hoped) * np.log((1 - hoped) / (1 - threshold))
+    return np.maximum(entropy, TINY)
 
 
 def _of_share(successes: Ints, trials: Ints, threshold: Floats, selected: Ints, of: Ints) -> Floats:

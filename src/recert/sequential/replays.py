@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import gammaincinv
 
 from recert import bounds
 from recert.bounds.anytime import log_evidence_of_change
@@ -28,11 +28,16 @@ CACHED_SHARE = 0.2
 """Of alpha, for the bound on the original's probability; the rest is for what changed."""
 STAKES = 1 - np.geomspace(0.002, 0.8, 8)
 """Shares of what one has that are bet. The best is 1 - flips / slack (Kelly), so that these fit many rates of flips."""
-WEIGHTS = np.full(len(STAKES), (1 - 1e-12) / len(STAKES))
+WEIGHTS = np.array([0.5] + [0.5 / (len(STAKES) - 1)] * (len(STAKES) - 1)) * (1 - 1e-12)
+"""Most inputs lose nothing: half is put on that."""
 FLIPS_BEFORE_GAINS = 2
 """After so many noises that lost the class, those on which the original did not vote for it are replayed, too: they may gain."""
-CALM = 50.0
-"""Noises without a flip that are imagined before the first, where chances are judged: one flip alone is no reason to give up."""
+HOPED_FOR = 0.3
+"""Of all rates of flips that seem possible, an input goes on as long as this quantile would be low enough: one flip alone is no reason
+to give up. A lower one certifies hardly more inputs, for many more passes."""
+IMAGINED = 25.0
+"""Before any noise was passed, flips are taken to be 1 in so many noises that are as likely one class as another."""
+LEAST_FLIPS = 2e-4
 
 
 class Replays:
@@ -49,7 +54,6 @@ class Replays:
         radii: Floats,
         *,
         size: int,
-        most: int,
         alpha: float,
         runner_up: bool,
     ) -> None:
@@ -57,8 +61,6 @@ class Replays:
         self.classes: Ints = np.asarray(selection.argmax(axis=1))
         self.alpha_of_changes = (1 - CACHED_SHARE) * alpha
         self._counts, self._size, self._cached_alpha = counts, size, CACHED_SHARE * alpha
-        # An input may be shown with so many noises, or not at all: what its evidence must gain per noise, at least.
-        self._least_growth = -np.log(self.alpha_of_changes) / min(size, most)
         self._ask_pair = np.zeros(shape, dtype=bool)
         self._top = np.broadcast_to([class_alone(noise, r) for r in radii], shape)
         self._rival = 1 - self._top
@@ -124,17 +126,19 @@ class Replays:
             np.minimum.at(log, at, np.where(self._ask_pair[rows[at]], rival, np.inf))
         return Evidence(log - HALF * self._ask_pair[rows], self._top[rows], self._rival[rows])
 
-    def chance(self, rows: Ints, radius: Ints) -> Floats:
-        slack = self._slack[rows, radius]
-        sure = self._chance(self._lost(rows), self._gained(rows), self._noises[rows], slack)
+    def passes_needed(self, rows: Ints, radius: Ints, lacking: Floats) -> Floats:
+        lost = self._flips_expected(self._lost(rows), self._cached_share(rows, self.classes[rows]), self._noises[rows])
+        growth = _growth(*lost, self._gained(rows), self._slack[rows, radius])
         at, where = self._rivals(rows)
         if len(at):
-            slack = self._rival_slack(rows[at], where)[np.arange(len(at)), radius[at]]
-            rival = self._chance(
-                self._into[rows[at], where], self._out_of[rows[at], where], self._noises[rows[at]], slack
+            into = self._flips_expected(
+                self._into[rows[at], where], self._cached_share(rows[at], where), self._noises[rows[at]]
             )
-            np.minimum.at(sure, at, np.where(self._ask_pair[rows[at], radius[at]], rival, np.inf))
-        return sure
+            slack = self._rival_slack(rows[at], where)[np.arange(len(at)), radius[at]]
+            rival = _growth(*into, self._out_of[rows[at], where], slack)
+            np.minimum.at(growth, at, np.where(self._ask_pair[rows[at], radius[at]], rival, np.inf))
+        noises = lacking / np.maximum(growth, 1e-12)
+        return np.where(noises > self._size - self._noises[rows], np.inf, noises * self._passes_of_a_noise(rows))
 
     def soonest(self, rows: Ints, radius: Ints, lacking: Floats) -> Ints:
         # No noise without a change multiplies the evidence by more than 1 / (1 - slack).
@@ -150,7 +154,7 @@ class Replays:
         }  # fmt: skip
 
     def _only_the_class(self, row: int) -> bool:
-        # This may depend on flips of noises that were passed, but not on the number of cached votes: see the proof.
+        # Evidence without the other noises is never more than with them, so that this may depend on anything.
         return not self._ask_pair[row].any() and int(self._out_of[row, self.classes[row]]) < FLIPS_BEFORE_GAINS
 
     def _lost(self, rows: Ints) -> Ints:
@@ -198,14 +202,39 @@ class Replays:
         )
         return np.where(positive, evidence, -np.inf)
 
-    def _chance(self, lost: Ints, gained: Ints, noises: Ints, slack: Floats) -> Floats:
-        """How likely it seems that so much less is lost than the slack that this can be shown: by the normal law, which is enough
-        to decide when to give up."""
-        seen, flips = noises + CALM, lost + gained + 1.0
-        mean, spread = (gained - lost) / seen, np.sqrt(flips) / seen
-        # Evidence grows by about excess^2 / (2 * flips per noise) with each noise.
-        excess = np.sqrt(2 * self._least_growth * flips / seen)
-        return np.where(slack > 0, ndtr((slack + mean - excess) / spread), 0.0)
+    def _cached_share(self, rows: Ints, classes: Ints) -> Floats:
+        """Of the cached votes, those for a class; never none or all."""
+        return np.asarray((self._counts[rows, classes] + 0.5) / (self._size + 1.0))
+
+    def _passes_of_a_noise(self, rows: Ints) -> Floats:
+        only = ~self._ask_pair[rows].any(axis=1) & (self._lost(rows) < FLIPS_BEFORE_GAINS)
+        return np.where(only, self._cached_share(rows, self.classes[rows]), 1.0)
+
+    def _flips_expected(self, flips: Ints, share: Floats, noises: Ints) -> tuple[Floats, Floats]:
+        """Flips per noise that may be hoped for, by those of this input and, where it had few noises, of all inputs; and how many noises
+        this rests on."""
+        imagined = 1 / (self._flip_rate() * share * (1 - share) + LEAST_FLIPS)
+        return np.asarray(gammaincinv(1.0 + flips, HOPED_FOR) / (imagined + noises)), imagined + noises
+
+    def _flip_rate(self) -> float:
+        """Noises of all inputs that lost the class, as a multiple of share x (1 - share): flips are more frequent where f wavers."""
+        passed = np.flatnonzero(self._noises)
+        share = self._cached_share(passed, self.classes[passed])
+        return float((self._lost(passed).sum() + 1.0) / (self._noises[passed] @ (share * (1 - share)) + IMAGINED))
+
+
+def _growth(lost: Floats, noises: Floats, gained: Ints, slack: Floats) -> Floats:
+    """What a noise adds to the evidence in the mean, by the best of the stakes; 0 without slack."""
+    more = np.where(gained > 0, gained / noises, 0.0)
+    d = np.clip(slack, 1e-9, 1 - 1e-9)[:, None]
+    odds = STAKES / (1 - d)
+    unchanged = np.maximum(1 - lost - more, 0.0)
+    each = (
+        unchanged[:, None] * np.log1p(odds * d)
+        + lost[:, None] * np.log1p(-STAKES)
+        + more[:, None] * np.log1p(odds * (1 + d))
+    )
+    return np.where(slack > 0, np.maximum(each.max(axis=1), 0.0), 0.0)
 
 
 def _pair_is_wider(

@@ -14,11 +14,9 @@ from recert.sequential.tally import Tally
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FIRST_NOISES = 8
-GROWTH = 0.1
+FIRST_NOISES = 2
+GROWTH = 0.05
 """Of the noises that an input has had, it is given at least so many more before one looks again: few looks, few votes too many."""
-SEEMS_OUT_OF_REACH = 0.03
-"""Below this chance a radius is given up. It costs no alpha; a smaller number certifies hardly more inputs, for many more votes."""
 ROWS_AT_ONCE = 2048
 """Inputs under way: enough for full batches while some are decided, few enough for any number of inputs."""
 VOTES_AT_ONCE = 2**28
@@ -105,9 +103,18 @@ def _look(tally: Tally, question: Question, decided: Decided, rows: Ints) -> Non
     all_shown = decided.shown[rows] == len(question.radii)
     decided.state[rows[all_shown]] = SHOWN
     rows = rows[~all_shown]
-    hopeless = tally.chance(rows, decided.shown[rows]) < SEEMS_OUT_OF_REACH
+    # To give up costs no alpha: nothing is claimed.
+    needed = tally.passes_needed(rows, decided.shown[rows], _lacking(tally, question, decided, rows))
+    hopeless = needed > question.most - decided.passes[rows]
     decided.state[rows[hopeless]] = GIVEN_UP
     decided.state[rows[~hopeless & (decided.passes[rows] >= question.most)]] = SPENT
+
+
+def _lacking(tally: Tally, question: Question, decided: Decided, rows: Ints) -> Floats:
+    """How much evidence the next radius of each row lacks: all of it where there is none."""
+    wanted = -np.log(question.alpha)
+    lacking = wanted - tally.evidence(rows).log[np.arange(len(rows)), decided.shown[rows]]
+    return np.asarray(np.where(np.isfinite(lacking), lacking, wanted))
 
 
 def _works(
@@ -117,8 +124,7 @@ def _works(
     rows = active[decided.state[active] == UNDER_WAY]
     if not len(rows):
         return []
-    lacking = -np.log(question.alpha) - tally.evidence(rows).log[np.arange(len(rows)), decided.shown[rows]]
-    soonest = tally.soonest(rows, decided.shown[rows], np.where(np.isfinite(lacking), lacking, 0.0))
+    soonest = tally.soonest(rows, decided.shown[rows], _lacking(tally, question, decided, rows))
     wanted = np.maximum(np.maximum(soonest, FIRST_NOISES), np.ceil(GROWTH * decided.passes[rows]).astype(np.int64))
     # Few passes may take as long as many: then many are drawn.
     wanted = np.maximum(wanted, getattr(source, "passes_at_once", 1) // len(rows))

@@ -57,8 +57,9 @@ class Tally(Protocol):
         """What is shown of these rows so far."""
         ...
 
-    def chance(self, rows: Ints, radius: Ints) -> Floats:
-        """How likely it seems that this radius (one for each row) is ever shown. It decides when to give up, and claims nothing."""
+    def passes_needed(self, rows: Ints, radius: Ints, lacking: Floats) -> Floats:
+        """How many more passes it may take until so much evidence for a radius (one for each row) is there, if all goes as well as can
+        reasonably be hoped; inf where it does not seem to be true. It decides when to give up, and claims nothing."""
         ...
 
     def soonest(self, rows: Ints, radius: Ints, lacking: Floats) -> Ints:
