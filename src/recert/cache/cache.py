@@ -336,9 +336,13 @@ class Cache:
     def counts(self, stream: Stream) -> NDArray[np.int64]:
         """Votes per class: inputs x classes."""
         self._require_promise()
-        m, classes = self.manifest, self.manifest.classes
-        counts = [self._table.counts(digest, stream, m.wanted_of(digest, stream), classes) for digest in self.digests]
-        return np.array(counts, dtype=np.int64).reshape(-1, classes)
+        m = self.manifest
+        wanted = (
+            [m.wanted_of(digest, stream) for digest in self.digests]
+            if m.plan
+            else [m.wanted(stream)] * len(self.digests)
+        )
+        return self._table.counts_of(self.digests, stream, wanted, m.classes)
 
     def selection_counts(self, digests: Sequence[str]) -> NDArray[np.int64]:
         """Selection votes per class of some inputs, inputs x classes, whether or not they have their other votes."""

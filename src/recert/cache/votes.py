@@ -4,6 +4,7 @@ import bisect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ Slot = tuple[str, Stream]
 """An input, by its digest, and a stream."""
 PartVotes = dict[tuple[str, Stream, int], Votes | None]
 """Votes of a part, by the input, the stream and the start of the row."""
+COUNTS_KEPT = 4
+"""Tables of counts that are remembered: of two streams, for the inputs of one cache or two."""
 VOTES_KEPT = 2**26
 """Votes of parts that were read last and stay in memory, at one or two bytes each."""
 
@@ -37,9 +40,12 @@ class VoteTable:
         self._longest: dict[Slot, int] = defaultdict(int)
         self._recent: dict[str, PartVotes] = {}
         self._kept = 0
+        self._changes = 0
+        self._counted: dict[tuple[Any, ...], tuple[int, NDArray[np.int64]]] = {}
 
     def add(self, rows: Iterable[parts.Row], part: str | None) -> None:
         """Add rows; those of a stored part keep their votes on disk. Rows that are here already must agree."""
+        self._changes += 1
         for row in rows:
             key = row.digest, row.stream
             slot = self._rows[key]
@@ -97,6 +103,20 @@ class VoteTable:
         if any(row.end > samples for row in rows):  # there are more votes than that: only the first ones are counted
             return count_votes(self.votes(digest, stream, samples), classes)
         return sum((row.counts for row in rows), start=np.zeros(classes, dtype=np.int64))
+
+    def counts_of(
+        self, digests: Sequence[str], stream: Stream, samples: Sequence[int], classes: int
+    ) -> NDArray[np.int64]:
+        """The same of many inputs, inputs x classes. The last ones are remembered: every use of a cache begins with them."""
+        asked = (stream, classes, tuple(samples), tuple(digests))
+        known = self._counted.get(asked)
+        if known is None or known[0] != self._changes:
+            each = [self.counts(digest, stream, n, classes) for digest, n in zip(digests, samples, strict=True)]
+            known = self._changes, np.array(each, dtype=np.int64).reshape(-1, classes)
+            if len(self._counted) >= COUNTS_KEPT:
+                self._counted.clear()
+            self._counted[asked] = known
+        return known[1].copy()
 
     def votes(self, digest: str, stream: Stream, samples: int, *, copy: bool = True) -> Votes:
         """The first `samples` votes, in sample order. Without a copy they may be the memory that they are kept in."""

@@ -53,9 +53,10 @@ def claim_two_sided(
 
 def certified(top_votes: Ints, rival_votes: Ints, samples: int, alpha: float, *, certificate: str) -> NDArray[np.bool_]:
     """Which inputs these claims certify, without bounds that decide nothing: where the class has half, its rivals do not matter."""
+    distinct, place = np.unique(top_votes, return_inverse=True)
     top_lower = np.atleast_1d(
-        bounds.clopper_pearson_lower(top_votes, samples, alpha / (2 if certificate == "two-sided" else 1))
-    )
+        bounds.clopper_pearson_lower(distinct, samples, alpha / (2 if certificate == "two-sided" else 1))
+    )[place]
     found = top_lower > 1 - top_lower
     open_to_rivals = ~found
     if certificate == "two-sided" and open_to_rivals.any():

@@ -17,6 +17,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Facts = tuple[object, ...]
 NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "__import__"}
 """Built-in functions that reach values by names which no reading of the code shows."""
+_NODES_KEPT = 4096
 COPIES = {"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__"}
 
 
@@ -26,8 +27,13 @@ def code_text(function: FunctionType) -> str:
     Compiled code begins with a zero byte. It is another in other versions of Python.
     """
     found = own_node(function.__code__, function)
-    if found is None:
-        return f"\0{_compiled_text(function.__code__)}"
+    return f"\0{_compiled_text(function.__code__)}" if found is None else _plain_text(found)
+
+
+# A model is looked at before and after its votes: what was found out about a function's source is kept with it.
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def _plain_text(found: ast.AST) -> str:
+    """Source without comments, layout and docstrings."""
     node = copy.deepcopy(found)
     for each in ast.walk(node):
         if (
@@ -44,9 +50,21 @@ def own_node(code: CodeType, function: FunctionType) -> ast.AST | None:
     A file that was changed after it was imported shows other source than what runs.
     """
     # Not `inspect.getsource`: of a decorated function it shows what was decorated.
-    lines, nodes = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    source = linecache.getlines(code.co_filename, function.__globals__)
+    known = _KNOWN.get(id(code))
+    if known is not None and known[0] is code and known[1] is source:  # the file was not read again since
+        return known[2]
+    lines, nodes = _parsed("".join(source))
     found = nodes.get((lines.get(_facts(code), 0), code.co_name), [])
-    return found[0] if len(found) == 1 else None  # two lambdas in a line cannot be told apart
+    own = found[0] if len(found) == 1 else None  # two lambdas in a line cannot be told apart
+    if len(_KNOWN) >= _NODES_KEPT:
+        _KNOWN.clear()
+    _KNOWN[id(code)] = code, source, own
+    return own
+
+
+_KNOWN: dict[int, tuple[CodeType, list[str], ast.AST | None]] = {}
+"""Functions that were found in their files, by the identity of their code, which is held so that no other takes its place."""
 
 
 def mentioned(code: CodeType) -> set[str]:
@@ -65,15 +83,21 @@ def read(function: FunctionType) -> set[str]:
     return names if node is None else names - (written(node) - _loaded(node))
 
 
-def written(node: ast.AST) -> set[str]:
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def written(node: ast.AST) -> frozenset[str]:
     """Attributes that are assigned or counted up."""
-    return {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+    return frozenset(n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load))
 
 
-def counted(function: FunctionType) -> set[str]:
+def counted(function: FunctionType) -> frozenset[str]:
     """Attributes that are counted up: `self.calls += 1` or `self.calls = self.calls + 1`."""
     node = own_node(function.__code__, function)
-    return set() if node is None else {name for each in ast.walk(node) if (name := _counts(each)) is not None}
+    return frozenset() if node is None else _counted_in(node)
+
+
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def _counted_in(node: ast.AST) -> frozenset[str]:
+    return frozenset(name for each in ast.walk(node) if (name := _counts(each)) is not None)
 
 
 def _counts(node: ast.AST) -> str | None:
@@ -93,7 +117,12 @@ def by_computed_names(function: FunctionType) -> bool:
     if not {"getattr", "vars", "__dict__", "attrgetter"} & mentioned(function.__code__):
         return False
     node = own_node(function.__code__, function)
-    return node is None or any(map(_computes_a_name, ast.walk(node)))
+    return node is None or _computes_names(node)
+
+
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def _computes_names(node: ast.AST) -> bool:
+    return any(map(_computes_a_name, ast.walk(node)))
 
 
 def _computes_a_name(node: ast.AST) -> bool:
@@ -210,7 +239,8 @@ def _first_line(node: Function) -> int:
     return min([node.lineno, *(each.lineno for each in decorators)])
 
 
-def _loaded(node: ast.AST) -> set[str]:
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def _loaded(node: ast.AST) -> frozenset[str]:
     strings = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
     patterns = {name for n in ast.walk(node) if isinstance(n, ast.MatchClass) for name in n.kwd_attrs}
     counts = {id(n.value.left) for n in ast.walk(node) if isinstance(n, ast.Assign) and _counts(n)}  # type: ignore[attr-defined]
@@ -219,7 +249,7 @@ def _loaded(node: ast.AST) -> set[str]:
         for n in ast.walk(node)
         if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in counts
     }
-    return strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    return frozenset(strings | patterns | attributes | {n.id for n in ast.walk(node) if isinstance(n, ast.Name)})
 
 
 def _facts(code: CodeType) -> Facts:

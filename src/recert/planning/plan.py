@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -49,11 +50,8 @@ class Beliefs:
         top, second = counts[rows, classes], rivals.max(axis=1)
         of_inputs = np.stack([top, second, counts.sum(axis=1) - top - second], axis=1)
         distinct, kinds = _distinct(of_inputs)
-        # The same numbers between 0 and 1 for every input, through the inverse of the gamma distribution: an input's beliefs do not
-        # depend on which other inputs there are, or on their order. A Dirichlet vector is a vector of gammas over their sum.
-        gammas = np.stack([_gammas(each, draws) for each, draws in zip(distinct.T, _DRAWS.T, strict=True)], axis=2)
-        shares = gammas / gammas.sum(axis=2, keepdims=True)
-        return cls(shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0]), kinds)
+        top_shares, second_shares = _believed(distinct.astype(np.int64).tobytes())
+        return cls(top_shares, second_shares, kinds)
 
     @property
     def of_inputs(self) -> Ints:
@@ -64,6 +62,20 @@ class Beliefs:
         """About some of the inputs."""
         rows, kinds = np.unique(self.of_inputs[inputs], return_inverse=True)
         return Beliefs(self.top[rows], self.runner_up[rows], kinds)
+
+
+@lru_cache(maxsize=4)
+def _believed(counts: bytes) -> tuple[Floats, Floats]:
+    """Draws for distinct counts of class, runner-up and rest. Every use of a cache asks for the same."""
+    # The same numbers between 0 and 1 for every input, through the inverse of the gamma distribution: an input's beliefs do not
+    # depend on which other inputs there are, or on their order. A Dirichlet vector is a vector of gammas over their sum.
+    distinct = np.frombuffer(counts, dtype=np.int64).reshape(-1, 3)
+    gammas = np.stack([_gammas(each, draws) for each, draws in zip(distinct.T, _DRAWS.T, strict=True)], axis=2)
+    shares = gammas / gammas.sum(axis=2, keepdims=True)
+    top, second = shares[..., 0], np.minimum(shares[..., 1], 1 - shares[..., 0])
+    for each in (top, second):
+        each.flags.writeable = False
+    return top, second
 
 
 def _distinct(counts: Ints) -> tuple[Ints, Ints]:
