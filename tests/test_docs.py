@@ -23,7 +23,13 @@ from recert.recertification import available_methods
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "recert"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 OBJECTS = {
     "cache": recert.Cache, "result": recert.Certificates, "first": recert.Certificates, "found": "recert.auditing.result:Audit",
@@ -353,6 +359,6 @@ def test_the_reference_has_every_public_name_in_a_group() -> None:
 
 
 def test_links_of_pages_at_the_root_lead_somewhere() -> None:
-    for page in (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"):
+    for page in (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

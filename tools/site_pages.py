@@ -14,7 +14,12 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parent.parent
 LOG = logging.getLogger("mkdocs.hooks.site_pages")
-PAGES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 COPIED = ("results/figures/*.svg", "results/tables/*.csv", "LICENSE")
 LANGUAGES = {".py": "python", ".sh": "bash", ".yml": "yaml"}
 IN_MARKDOWN = re.compile(r"(?<=\]\()[^)\s]+")
