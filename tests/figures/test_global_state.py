@@ -29,7 +29,7 @@ results = [make('a'), make('b', method='auto')]
 with tempfile.TemporaryDirectory() as folder:
     render_page(results, [0.5])
     assert state() == before, 'the page'
-    assert len(write_figures(results, folder)) == 15
+    assert len(write_figures(results, folder)) == 21
     assert state() == before, 'figures'
     for form in ('png', 'svg', 'pdf'):
         draw_choice(CHOSEN, folder + '/choice.' + form)

@@ -98,9 +98,9 @@ def test_both_themes_are_readable_and_nothing_sticks_out(browser: Any, file: Pat
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert (luminance(opened.colour("body", "backgroundColor")) < 0.1) == (scheme == "dark")
         sheet = opened.colour(".card", "backgroundColor")
-        for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained"):  # fmt: skip
+        for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained", ".pill", ".lead", ".about"):  # fmt: skip
             assert contrast(opened.colour(selector, "color"), sheet) >= 4.5, selector
-        for selector in ("#accuracy-curve-0 > path", "#accuracy-curve-1 > path"):
+        for selector in ("#accuracy-0-curve > path", "#accuracy-0-difference > path"):
             assert contrast(opened.colour(selector, "stroke"), sheet) >= 3, selector
         assert contrast(opened.colour("svg.chart text", "fill"), sheet) >= 4.5
         assert page.locator("#theme").get_attribute("aria-pressed") == str(scheme == "dark").lower()
@@ -116,10 +116,10 @@ def test_sorting_by_click_and_by_keyboard(visit: Visit, results: Any) -> None:
     heading, button = visit.page.locator("th[data-sort=radius]"), visit.page.locator("th[data-sort=radius] button")
     button.click()
     assert heading.get_attribute("aria-sort") == "ascending"
-    assert visit.column("radius") == [f"{r:.4f}" if r else "–" for r in radii]
+    assert visit.column("radius") == [f"{r:.3f}" if r else "–" for r in radii]
     button.press("Enter")
     assert heading.get_attribute("aria-sort") == "descending"
-    assert visit.column("radius") == [f"{r:.4f}" if r else "–" for r in reversed(radii)]
+    assert visit.column("radius") == [f"{r:.3f}" if r else "–" for r in reversed(radii)]
     visit.page.locator("th[data-sort=position] button").press("Space")
     assert heading.get_attribute("aria-sort") == "none"
     assert visit.column("position") == [str(i) for i in range(3, 43)]  # as numbers: 4 before 30
@@ -146,11 +146,12 @@ def test_choosing_another_result_shows_its_numbers(visit: Visit, results: Any) -
     for number, result in enumerate(results[0]):
         visit.page.select_option("#result", str(number))
         c = result.certificates
-        assert visit.column("radius") == [f"{down(r):.4f}" if r > 0 else "–" for r in c.radius.tolist()]
+        assert visit.column("radius") == [f"{down(r):.3f}" if r > 0 else "–" for r in c.radius.tolist()]
         assert visit.column("passes") == [f"{p:,}" for p in c.forward_passes.tolist()]
-        lead = visit.page.locator(".lead:visible")
-        assert lead.count() == 1
-        assert lead.inner_text().startswith(result.name)
+        heading = visit.page.locator("h2.of:visible")
+        assert heading.count() == 1
+        assert heading.inner_text().startswith(result.name)
+        assert visit.page.locator(".compared:visible").count() == (0 if result.name == "base" else 2 * 41)
 
 
 def test_the_keyboard_reaches_everything(visit: Visit) -> None:
@@ -161,8 +162,9 @@ def test_the_keyboard_reaches_everything(visit: Visit) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
     page.locator("#search").focus()
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.id") == "verdict"
+    for control in ("what", "verdict"):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == control
     assert page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
     for figure in page.locator("figure svg.chart").all():
         assert figure.get_attribute("role") == "img"
@@ -190,7 +192,7 @@ def test_a_hostile_result_runs_nothing(browser: Any, make_result: MakeResult, tm
     opened = Visit(browser, tmp_path / "hostile.html", viewport={"width": 400, "height": 900})
     opened.page.select_option("#result", "1")
     assert opened.page.evaluate("typeof window.hacked") == "undefined"
-    assert HOSTILE in opened.page.locator(".lead:visible").inner_text()
+    assert HOSTILE in opened.page.locator("h2.of:visible").inner_text()
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 400
     assert opened.complaints == []
     assert len(opened.requests) == len([url for url in opened.requests if url.startswith("data:")]) + 1

@@ -10,18 +10,23 @@ from scipy.stats import binomtest
 
 from recert.figures.chart import Chart
 from recert.figures.inline_svg import inline_svg
-from recert.figures.style import BASELINE, new_figure
+from recert.figures.style import BASELINE, ORIGINAL, RECERT, new_figure
 from recert.report import Result
+from recert.report.accuracy import accuracy_figure, difference_figures
 from recert.report.alignment import align
-from recert.report.figures import _draw_gains, accuracy_figure, cost_figure, histogram_figures, looks
+from recert.report.costs import _draw_gains, cost_figure, passes_figure
+from recert.report.difference import Difference
+from recert.report.figures import charts, detail_figures
 from recert.report.gains import Gain, gains
+from recert.report.histograms import flip_figures, histogram_figures
+from recert.report.looks import looks
 from recert.report.page import render_page
 from tests.report.conftest import MakeResult
 
 
 def part(chart: Chart, gid: str) -> tuple[list[float], list[float]]:
     """Where a line or its marks are drawn."""
-    (line,) = (line for line in chart.figure.axes[0].get_lines() if line.get_gid() == gid)
+    (line,) = (line for axes in chart.figure.axes for line in axes.get_lines() if line.get_gid() == gid)
     return np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist()
 
 
@@ -32,8 +37,8 @@ def joined(chart: Chart) -> list[list[float]]:
 
 
 def test_certified_accuracy_is_counted_at_every_radius(make_result: MakeResult) -> None:
-    results = [make_result("a"), make_result("b", seed=1, method="auto")]
-    chart = accuracy_figure(results)
+    results = [make_result("a"), make_result("b", seed=1)]
+    chart = accuracy_figure(results, [0.25, 0.5])
     for number, result in enumerate(results):
         c = result.certificates
         radii, values = part(chart, f"curve-{number}")
@@ -55,15 +60,86 @@ def test_certified_accuracy_is_counted_at_every_radius(make_result: MakeResult) 
             assert any(x == round(radius, 9) and y == pytest.approx(end, abs=1e-8) for x, y in corners)
 
 
+def test_the_description_covers_the_radii_of_the_page(make_result: MakeResult) -> None:
+    result = make_result("a")
+    c = result.certificates
+    right = c.radius[c.prediction == result.labels]
+    shares = [f"{(right >= radius).sum() / 40:.1%} at radius {radius:g}" for radius in (0.25, 0.5)]
+    assert accuracy_figure([result], [0.25, 0.5]).description == f"a: {', '.join(shares)}"
+
+
+def test_differences_to_the_original_are_counted_at_every_radius(make_result: MakeResult) -> None:
+    base, changed = make_result("base"), make_result("b", seed=1, method="auto")
+    half = changed.certificates.radius * 1.5
+    changed = replace(changed, certificates=replace(changed.certificates, radius_without_flips=half))
+    (chart,) = difference_figures([Difference(changed, base)], ["name"], [changed, base], [0.5])
+
+    def share(result: Result, radii: np.ndarray, at: float) -> float:
+        return float(((result.certificates.prediction == result.labels) & (radii >= at)).mean())
+
+    places, points = part(chart, "difference")
+    assert part(chart, "curve")[0] == places
+    for at, point, now in zip(places[1:], points[1:], part(chart, "curve")[1][1:], strict=True):
+        assert now == pytest.approx(share(changed, changed.certificates.radius, at))
+        assert point == pytest.approx(100 * (now - share(base, base.certificates.radius, at)))
+    dashed = [line for line in chart.figure.axes[0].get_lines() if line.get_color() == BASELINE.colour]
+    values = np.asarray(dashed[0].get_ydata())
+    at = places[60]
+    assert values[60] == pytest.approx(100 * (share(changed, half, at) - share(base, base.certificates.radius, at)))
+    now, was = (share(r, r.certificates.radius, 0.5) for r in (changed, base))
+    assert chart.description == f"b, certified accuracy: at radius 0.5 {now:.1%}, original {was:.1%}."
+
+
+def test_changed_models_share_axes(make_result: MakeResult) -> None:
+    base = make_result("base")
+    others = [make_result(name, seed=i + 1, method="auto") for i, name in enumerate("bcd")]
+    found = charts([*others, base])
+    for row in (0, 1):
+        assert len({chart.figure.axes[row].get_ylim() for chart in found.accuracy}) == 1
+        assert len({chart.figure.axes[row].get_xlim() for chart in found.accuracy}) == 1
+    assert len({(chart.figure.axes[0].get_ylim(), chart.figure.axes[0].get_xlim()) for chart in found.flips}) == 1
+    assert [chart.title for chart in found.accuracy] == [chart.title for chart in found.flips] == ["b", "c", "d"]
+
+
+def test_flips_of_each_model_are_counted(make_result: MakeResult) -> None:
+    results = [make_result(name, seed=i, method="auto") for i, name in enumerate("ab")]
+    for result, chart in zip(results, flip_figures(results, ["x", "y"]), strict=True):
+        flips = result.certificates.lost + result.certificates.gained
+        heights = [bar.get_height() for bar in chart.figure.axes[0].patches]
+        assert heights == [int((flips == value).sum()) for value in range(4)]
+        assert f"2 flips: {heights[2]} inputs" in chart.description
+
+
+def test_passes_are_bars_beside_what_certifying_anew_takes(make_result: MakeResult) -> None:
+    ours = make_result("ours", method="auto", alpha=0.002)
+
+    def scratch(passes: int, factor: float) -> Result:
+        made = make_result(f"s{passes}", method="scratch", passes=passes, alpha=0.002)
+        return replace(made, certificates=replace(made.certificates, radius=made.certificates.radius * factor))
+
+    def widths(results: list[Result]) -> list[float]:
+        chart = passes_figure(results)
+        assert chart is not None
+        return [float(bar.get_width()) for bar in chart.figure.axes[0].patches]
+
+    spent = ours.certificates.forward_passes.mean()
+    assert widths([ours, scratch(1_000, 0.5), scratch(3_000, 1.5)]) == pytest.approx([spent, 2_000])  # half way
+    assert widths([ours, make_result("base")]) == pytest.approx([spent, 1_100])  # the original's
+    assert widths([ours]) == pytest.approx([spent])
+    assert passes_figure([make_result("base")]) is None
+
+
 def test_marks_of_a_chart_are_as_many_as_it_has_titles(make_result: MakeResult) -> None:
+    changed = [make_result("a", method="auto"), make_result("b", seed=1, method="auto"), make_result("base")]
     for chart in (
         accuracy_figure([make_result("a")]),
         *histogram_figures([make_result("a")], looks([make_result("a")])),
+        *(chart for chart in charts(changed).all if chart.marks),
     ):
         assert all(chart.marks.values())
         svg = inline_svg(chart, "key")
         for titles in chart.marks.values():
-            assert all(f"<title>{said}</title></use>" in svg for said in titles)
+            assert all(re.search(f"<title>{re.escape(said)}</title></(use|path)>", svg) for said in titles)
 
 
 def budgets(make_result: MakeResult, *passes: int, **changes: object) -> list[Result]:
@@ -137,28 +213,34 @@ def test_histograms_count_inputs_over_the_same_bins(make_result: MakeResult) -> 
     assert [chart.name for chart in histogram_figures([make_result("c")], looks(results)[:1])] == ["vote-bounds"]
 
 
-def test_results_look_the_same_in_every_chart(make_result: MakeResult) -> None:
-    results = align([make_result("a"), make_result("b", method="auto"), *budgets(make_result, 100, 200, 300)])
+def test_re_certification_is_in_one_bold_colour_and_all_else_grey_or_thin(make_result: MakeResult) -> None:
+    changed = [make_result(name, seed=i + 1, method="auto") for i, name in enumerate("bc")]
+    results = align([make_result("a"), *changed, *budgets(make_result, 100, 200, 300)])
     given = looks(results)
-    assert [look.colour == BASELINE.colour for look in given] == [False, False, True, True, True]
+    assert [look.colour for look in given] == [RECERT.colour] * 2 + [ORIGINAL.colour] + [BASELINE.colour] * 3
     assert given[0] != given[1]
-    cost = cost_figure(results)
+    cost, passes = cost_figure(results), passes_figure(results)
     assert cost is not None
-    for chart, first in ((accuracy_figure(results), "curve-"), (cost, "point-")):
-        lines = [line for line in chart.figure.axes[0].get_lines() if str(line.get_gid()).startswith(first)]
-        assert [(line.get_color(), line.get_marker()) for line in lines[:2]] == [(s.colour, s.marker) for s in given[:2]]  # fmt: skip
+    assert passes is not None
+    lines = [line for line in cost.figure.axes[0].get_lines() if str(line.get_gid()).startswith("point-")]
+    assert [line.get_color() for line in lines] == [look.colour for look in given]
+    from matplotlib.colors import to_hex
+
+    assert {to_hex(bar.get_facecolor()) for bar in passes.figure.axes[0].patches} == {RECERT.colour, BASELINE.colour}
+    for chart in charts(results).accuracy:
+        (bold,) = (line for line in chart.figure.axes[1].get_lines() if line.get_gid() == "curve")
+        others = [line for line in chart.figure.axes[1].get_lines() if line is not bold]
+        assert bold.get_color() == RECERT.colour
+        assert all(line.get_color() in (BASELINE.colour, ORIGINAL.colour) for line in others)
+        assert all(line.get_linewidth() < bold.get_linewidth() for line in others)
 
 
 def test_the_page_shows_what_the_figures_show(make_result: MakeResult) -> None:
     results = align([make_result("a"), make_result("b", method="auto"), *budgets(make_result, 100, 200, 300)])
     page = render_page(results, [0.5])
-    shown = [unescape(title) for title in re.findall(r"<title>([^<]*)</title></use>", page)]
-    cost = cost_figure(results)
-    assert cost is not None
-    charts = [accuracy_figure(results), cost]
-    for result, look in zip(results[:2], looks(results), strict=False):
-        charts += histogram_figures([result], [look])
-    assert shown == [title for chart in charts for titles in chart.marks.values() for title in titles]
-    for chart in charts:
+    shown = sorted(unescape(title) for title in re.findall(r"<title>([^<]*)</title></(?:use|path)>", page))
+    found = [*charts(results, [0.5]).all, *detail_figures(results, 0), *detail_figures(results, 1)]
+    assert shown == sorted(title for chart in found for titles in chart.marks.values() for title in titles)
+    for chart in found:
         assert f">{chart.title}</title><desc" in page
         assert f">{chart.description}</desc>" in page

@@ -11,7 +11,7 @@ import pytest
 
 import recert
 from recert import Gaussian, StoredVotes
-from recert.report import NotAResult, read_result, write_result
+from recert.report import NotAResult, Result, read_result, write_result
 from recert.report.alignment import DifferentInputs, align
 from recert.report.results import NOTES
 from tests.report.conftest import MakeResult
@@ -190,11 +190,24 @@ def test_baselines_come_last_and_names_are_told_apart(make_result: MakeResult) -
         make_result("r", method="scratch", passes=200),
     ]
     assert [r.name for r in align(results)] == [
-        "r, certify, 1,100 passes",
+        "r",
         "r, scratch, 200 passes",
         "r, scratch, 900 passes",
     ]
+    changed = make_result("r", method="auto")
+    assert [r.name for r in align([results[1], changed])] == [f"r, auto, {changed.certificates.mean_forward_passes:,.0f} passes", "r, certify, 1,100 passes"]  # fmt: skip
     assert [r.name for r in align([results[1]] * 2)] == ["r, certify, 1,100 passes #1", "r, certify, 1,100 passes #2"]
+
+
+def test_what_all_names_of_models_share_is_left_out(make_result: MakeResult) -> None:
+    def named(model: str, method: str) -> Result:
+        return replace(make_result(model, method=method), model=model)
+
+    results = [named("digits", "certify"), named("digits, int8", "auto"), named("mine.onnx", "auto")]
+    assert [r.name for r in align(results)] == ["int8", "mine.onnx", "original"]
+    assert [r.name for r in align(results[:1])] == ["digits"]
+    given = replace(results[1], name="digits, my name")  # which is not the model's
+    assert [r.name for r in align([results[0], given])] == ["digits, my name", "original"]
 
 
 def test_different_inputs_and_labels_are_named(make_result: MakeResult) -> None:

@@ -54,12 +54,9 @@ def shortened(name: str) -> str:
 
 
 def tick_label(value: float, _: object = None) -> str:
-    """Short: 0.25, 10k, 2M.
+    """As numbers are written everywhere else: 0.25, 500, 10,000.
 
     >>> [tick_label(v) for v in (0, 0.25, 500, 10_000, 2_500_000)]
-    ['0', '0.25', '500', '10k', '2.5M']
+    ['0', '0.25', '500', '10,000', '2,500,000']
     """
-    for size, letter in ((1e6, "M"), (1e4, "k")):
-        if value >= size:
-            return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
-    return f"{value:g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

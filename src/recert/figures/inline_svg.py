@@ -7,12 +7,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 from recert.figures.chart import Chart
-from recert.figures.style import BASELINE, SERIES, paper_style
+from recert.figures.style import BASELINE, ORIGINAL, SERIES, paper_style
 
 # Colours of figures that are variables of the page. Grid lines are a half transparent grey, which both themes show.
 _VARIABLES = {
     **{look.colour: f"var(--c{number})" for number, look in enumerate(SERIES)},
     BASELINE.colour: "var(--base)",
+    ORIGINAL.colour: "var(--ink)",
     "#000000": "var(--ink)",
 }
 
@@ -27,7 +28,10 @@ def inline_svg(chart: Chart, key: str) -> str:
         for child in [child for child in parent if child.tag in ("metadata", "style")]:
             parent.remove(child)
     for gid, titles in chart.marks.items():
-        marks = root.iterfind(f".//g[@id='{gid}']//use")
+        # Marks of a line are uses of one shape; a bar is a path of its own.
+        marks = root.findall(f".//g[@id='{gid}']//use")
+        if titles and not marks:
+            marks = root.findall(f".//g[@id='{gid}']//path")
         for mark, title in zip(marks, titles, strict=True):
             ElementTree.SubElement(mark, "title").text = title  # shown when the pointer rests on the mark
     # Several figures share a page: without a prefix their ids would be equal, and one would use the other's clip paths.

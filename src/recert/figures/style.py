@@ -51,6 +51,11 @@ SERIES = (
 BASELINE = Series("#7a7a7a", (), "*")
 """What others are compared with: grey and solid with stars, in every figure alike."""
 
+RECERT = SERIES[0]
+"""Re-certification: the one bold colour, in every figure alike."""
+ORIGINAL = Series("#222222", (), "")
+"""The original model: thin."""
+
 FORMATS = ("pdf", "svg", "png")
 _NO_DATES = {
     "pdf": {"CreationDate": None, "ModDate": None},
@@ -88,6 +93,14 @@ def new_figure(panels: int = 1, *, width: float | None = None, height: float = 2
     # Not pyplot, which would choose a backend for the whole process and keep every figure in memory.
     figure = Figure(figsize=(width or _WIDTH * panels, height), layout="constrained")
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+
+
+def stacked_figure(ratios: "tuple[float, ...]", *, height: float) -> "tuple[Figure, list[Axes]]":
+    """A figure with panels below each other, of these relative heights, over one horizontal axis."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+    return figure, list(figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios))
 
 
 def save(figure: "Figure", directory: str | os.PathLike[str], name: str) -> list[Path]:

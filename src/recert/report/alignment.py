@@ -17,10 +17,12 @@ class DifferentInputs(RecertError):
 def align(results: Sequence[Result]) -> list[Result]:
     """The results in the order of the first one's inputs, with distinct names; labels known to one are known to all.
 
-    Baselines come last, by what they cost.
+    Changed models come first, then what they are compared with, baselines last, by what they cost.
     """
-    # Others have the key 0 and keep their order, since sorting is stable.
-    results = sorted(results, key=lambda r: r.is_baseline * r.certificates.mean_forward_passes)
+    # Others than baselines keep their order, since sorting is stable.
+    results = sorted(
+        _with_short_names(results), key=lambda r: (not r.is_changed, r.is_baseline * r.certificates.mean_forward_passes)
+    )
     first = results[0]
     # The rank of every input of the first result. Another's rows, sorted and taken by these ranks, are in the order of the first.
     # Stable sorts pair repeated inputs in the order in which they occur.
@@ -52,12 +54,28 @@ def _some(digests: list[str]) -> str:
     return ", ".join(digest[:12] for digest in digests[:3]) + (", ..." if len(digests) > 3 else "")
 
 
+def _with_short_names(results: Sequence[Result]) -> list[Result]:
+    """Of results that are named by their models: what all share is left out, and the original is called so."""
+    original = next((r for r in results if r.is_original and r.model is not None and r.name == r.model), None)
+    if original is None or not any(r.is_changed for r in results):
+        return list(results)
+    shared = f"{original.model}, "
+    return [
+        replace(r, name="original" if r is original else r.name.removeprefix(shared) if r.name == r.model else r.name)
+        for r in results
+    ]
+
+
 def _with_distinct_names(results: list[Result]) -> list[Result]:
-    """Names that occur twice get their method and budget behind them, then a number."""
-    for describe in (_with_method, lambda result, i: f"{result.name} #{i + 1}"):
+    """Names that occur twice get their method and budget behind them, baselines before others, then a number."""
+    for describe in (_baseline_with_method, _with_method, lambda result, i: f"{result.name} #{i + 1}"):
         names = Counter(result.name for result in results)
         results = [replace(r, name=describe(r, i)) if names[r.name] > 1 else r for i, r in enumerate(results)]
     return results
+
+
+def _baseline_with_method(result: Result, i: int) -> str:
+    return _with_method(result, i) if result.is_baseline else result.name
 
 
 def _with_method(result: Result, _: int) -> str:

@@ -29,7 +29,7 @@ class Bins:
 
 
 def _between(edges: list[float]) -> tuple[str, ...]:
-    return tuple(f"{low:,g} to {high:,g}" for low, high in pairwise(edges))
+    return tuple(f"{tick_label(low)} to {tick_label(high)}" for low, high in pairwise(edges))
 
 
 def share_bins(_: NDArray[Any]) -> Bins:

@@ -18,8 +18,14 @@ class Pictures:
     """What a page shows of the data beside labels."""
 
     data: str
-    sprite: Sprite | None
+    inputs: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    """Where in `inputs` each input of the results is."""
     classes: tuple[str, ...] | None
+
+    def sprite(self, chosen: NDArray[np.int64]) -> Sprite | None:
+        """Thumbnails of some of the inputs of the results."""
+        return make_sprite(self.inputs[self.rows[chosen]])
 
 
 def add_data(results: Sequence[Result], data: Dataset) -> tuple[list[Result], Pictures]:
@@ -27,7 +33,7 @@ def add_data(results: Sequence[Result], data: Dataset) -> tuple[list[Result], Pi
     rows = _rows_of(results[0].certificates.input, data)
     labels = None if data.labels is None else data.labels[rows]
     known = [replace(r, labels=r.labels if labels is None else labels, positions=data.indices[rows]) for r in results]
-    return known, Pictures(data.name, make_sprite(data.inputs[rows]), data.classes)
+    return known, Pictures(data.name, data.inputs, rows, data.classes)
 
 
 def _rows_of(digests: NDArray[np.object_], data: Dataset) -> NDArray[np.int64]:

@@ -17,6 +17,8 @@ from recert.storage import write_whole
 Ints = NDArray[np.int64]
 NOTES = b"recert.report"
 BASELINES = ("scratch", "scratch-cached")
+_ANEW = ("certify", "sequential", "predict")
+"""Methods that need no votes of another model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,16 @@ class Result:
     def is_baseline(self) -> bool:
         """Whether it shows what certifying without a cache costs."""
         return self.certificates.settings.method in BASELINES
+
+    @property
+    def is_original(self) -> bool:
+        """Whether it certifies a model from votes of its own: changed models are compared with it."""
+        return self.certificates.settings.method == "certify" and not self.is_proxied
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it certifies a changed model from the votes of the original."""
+        return self.certificates.settings.method not in (*BASELINES, *_ANEW) and not self.is_proxied
 
     @property
     def is_proxied(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from recert.bounds import clopper_pearson_lower, clopper_pearson_upper
 from recert.certificates import Outcome
@@ -44,6 +45,7 @@ class Summary:
 
     labelled: bool
     average_radius: float
+    average_interval: tuple[float, float] | None
     shares: tuple[Share, ...]
     smoothed_accuracy: float | None
     abstained: int
@@ -64,6 +66,7 @@ def summarise(result: Result, radii: Sequence[float]) -> Summary:
     return Summary(
         labelled=result.labels is not None,
         average_radius=average_radius(result),
+        average_interval=mean_interval(np.where(known, c.radius, 0.0)),
         shares=shares_at(known, c.radius, radii),
         smoothed_accuracy=None if result.labels is None else c.smoothed_accuracy(result.labels),
         abstained=sum(abstentions.values()),
@@ -81,6 +84,14 @@ def average_radius(result: Result) -> float:
     """ACR; without labels the mean radius of all inputs, abstentions as 0."""
     c = result.certificates
     return c.average_certified_radius(c.prediction if result.labels is None else result.labels)
+
+
+def mean_interval(values: NDArray[np.float64]) -> tuple[float, float] | None:
+    """An approximate 95% interval (Student's t) for the mean of the population that the values are a sample of; None for one value."""
+    if len(values) < 2:
+        return None
+    half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / np.sqrt(len(values)))
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def right_or_certified(result: Result) -> NDArray[np.bool_]:
