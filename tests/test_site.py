@@ -113,6 +113,16 @@ def test_readme_changelog_contributing_examples_and_results_are_pages(site: Path
     )
 
 
+def test_markdown_is_understood_as_it_is_meant(site: Path) -> None:
+    """mkdocs reads Markdown otherwise than some: a list needs an empty line before it, and no mark-up is left over."""
+    for page in site.rglob("*.html"):
+        article = re.search(r"<article.*</article>", page.read_text(encoding="utf-8"), re.S)
+        text = re.sub(r"(?s)<(pre|code|script).*?</\1>", "", article[0]) if article else ""
+        assert not re.search(r"\*\*|\]\(", text), page.name
+        for paragraph in re.findall(r"(?s)<p>(.*?)</p>", text):
+            assert not re.search(r"\n(- |\d+\. |\|)", paragraph), f"{page.name}: {paragraph}"
+
+
 @pytest.mark.parametrize("wrong", ["[a](nowhere.md)", "[a](theory.md#no-such-heading)", '<img src="nothing.png">'])
 def test_a_link_that_leads_nowhere_fails_the_build(wrong: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()

@@ -3,6 +3,8 @@
 README.md becomes the first page; CHANGELOG, CONTRIBUTING and every example become pages; pictures, tables and the licence become files.
 """
 
+import ast
+import itertools
 import json
 import logging
 import posixpath
@@ -36,7 +38,7 @@ def on_files(files: Files, config: Any) -> Files:
             files.append(File.generated(config, str(path.relative_to(ROOT)), abs_src_path=str(path)))
     for path in examples():
         files.append(File.generated(config, f"{path.relative_to(ROOT)}.md", content=example_page(path)))
-    files.append(File.generated(config, "examples/index.md", content=examples_index()))
+    files.append(File.generated(config, "examples.md", content=examples_index()))
     return files
 
 
@@ -50,14 +52,19 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return "".join([*parts, with_site_links(markdown[end:], here)])
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Options and other short names in tables are not broken at their hyphens."""
+    return re.sub(r"<code>([^<\s]{1,24})</code>", r'<code class="whole">\1</code>', html)
+
+
 def repository_path(page: str) -> str:
     """Where in the repository a page of the site comes from.
 
-    >>> [repository_path(page) for page in ("index.md", "theory.md", "examples/fine_tuned.py.md", "examples/index.md")]
-    ['README.md', 'docs/theory.md', 'examples/fine_tuned.py', 'examples/index.md']
+    >>> [repository_path(page) for page in ("index.md", "theory.md", "examples/fine_tuned.py.md", "examples.md")]
+    ['README.md', 'docs/theory.md', 'examples/fine_tuned.py', 'examples']
     """
-    if page.startswith("examples/"):
-        return page if page.endswith("/index.md") else page.removesuffix(".md")
+    if page.startswith("examples"):
+        return page.removesuffix(".md")
     return {site: source for source, site in PAGES.items()}.get(page, f"docs/{page}")
 
 
@@ -65,12 +72,10 @@ def site_path(path: str) -> str:
     """Where on the site a file of the repository lies.
 
     >>> [site_path(path) for path in ("README.md", "docs/theory.md", "examples/fine_tuned.py", "examples", "results/figures/a.svg")]
-    ['index.md', 'theory.md', 'examples/fine_tuned.py.md', 'examples/index.md', 'results/figures/a.svg']
+    ['index.md', 'theory.md', 'examples/fine_tuned.py.md', 'examples.md', 'results/figures/a.svg']
     """
-    if path.rstrip("/") in ("examples", "examples/index.md"):
-        return "examples/index.md"
-    if path.startswith("examples/"):
-        return f"{path}.md"
+    if path.rstrip("/") == "examples" or path.startswith("examples/"):
+        return f"{path.rstrip('/')}.md"
     return PAGES.get(path, path.removeprefix("docs/"))
 
 
@@ -125,15 +130,23 @@ def notebook_page(name: str, text: str) -> str:
 def examples_index() -> str:
     """A list of all examples, each with its first sentence."""
     lines = [
-        f"- [`{path.relative_to(ROOT / 'examples')}`]({path.relative_to(ROOT / 'examples')}): {about(path)}"
-        for path in examples()
+        f"- [`{path.relative_to(ROOT / 'examples')}`]({path.relative_to(ROOT)}): {about(path)}" for path in examples()
     ]
     return "# Examples\n\nEvery program here is run by the tests.\n\n" + "\n".join(lines) + "\n"
 
 
 def about(path: Path) -> str:
+    """The first sentence of a program, without how it is called."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        return f"a notebook: {''.join(json.loads(text)['cells'][0]['source']).splitlines()[0].lstrip('# ')}"
-    first = re.search(r'^(?:"""|# )(?!!)(.*?)(?:"""|$)', text, re.M)
-    return first[1].strip() if first else ""
+        return f"A notebook: {''.join(json.loads(text)['cells'][0]['source']).splitlines()[0].lstrip('# ')}."
+    if path.suffix == ".py":
+        said = ast.get_docstring(ast.parse(text)) or ""
+    else:
+        said = " ".join(
+            line.lstrip("# ")
+            for line in itertools.takewhile(
+                lambda line: line.startswith("#"), text.removeprefix("#!/bin/sh\n").splitlines()
+            )
+        )
+    return re.split(r"(?<=\.)\s|:? python |:\n", " ".join(said.split()) + " ")[0].strip().rstrip(".:") + "."
