@@ -22,10 +22,13 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
 }
-COPIED = ("results/figures/*.svg", "results/tables/*.csv", "LICENSE")
+COPIED = ("results/figures/*.svg", "results/tables/*.csv", "LICENSE", "CITATION.cff")
 LANGUAGES = {".py": "python", ".sh": "bash", ".yml": "yaml"}
 IN_MARKDOWN = re.compile(r"(?<=\]\()[^)\s]+")
 IN_HTML = re.compile(r"(?<=\s)((?:src|srcset|href)=\")([^\"]+)")
+PICTURE = re.compile(
+    r"""<picture>\s*<source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)">\s*<img ([^>]*?)src="([^"]+)"([^>]*)>\s*</picture>"""
+)
 FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -95,6 +98,15 @@ def site_link(link: str, here: str) -> str:
     return posixpath.relpath(site_path(target), start) + mark + anchor
 
 
+def for_the_theme(text: str) -> str:
+    """A picture for light and one for dark follow the theme that was chosen on the site, which may not be the system's.
+
+    >>> print(for_the_theme('<picture><source media="(prefers-color-scheme: dark)" srcset="d.svg"><img alt="a" src="l.svg"></picture>'))
+    <img alt="a" src="l.svg#only-light"><img alt="a" src="d.svg#only-dark">
+    """
+    return PICTURE.sub(r'<img \2src="\3#only-light"\4><img \2src="\1#only-dark"\4>', text)
+
+
 def with_site_links(text: str, here: str) -> str:
     def in_html(found: re.Match[str]) -> str:
         link = site_link(found[2], here)
@@ -103,7 +115,7 @@ def with_site_links(text: str, here: str) -> str:
             LOG.warning("%s links to %s, which does not exist", here, found[2])
         return found[1] + re.sub(r"\.md(?=#|$)", ".html", link)  # mkdocs looks at Markdown alone
 
-    return IN_HTML.sub(in_html, IN_MARKDOWN.sub(lambda found: site_link(found[0], here), text))
+    return IN_HTML.sub(in_html, IN_MARKDOWN.sub(lambda found: site_link(found[0], here), for_the_theme(text)))
 
 
 def examples() -> list[Path]:
