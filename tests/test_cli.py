@@ -244,7 +244,7 @@ def test_models_says_how_to_name_ones_own() -> None:
 def test_what_to_expect_is_said_before_a_vote_is_drawn(store: Path) -> None:
     before = sorted(store.rglob("*"))
     run = recert("recertify", *SMALL, "--store", str(store), "-a", "bf16", "--samples", "40", "--dry-run")
-    assert "passes per input   mean radius   anew" in run.stderr
+    assert "passes per input  mean radius  from scratch" in run.stderr
     assert "nothing is claimed" in run.stderr
     assert "passes per input" not in recert(
         "recertify", *SMALL, "--store", str(store), "--method", "irs", "--dry-run"

@@ -94,12 +94,13 @@ def test_inputs_that_were_not_certified_get_nothing() -> None:
 def test_it_is_printed_as_a_table(cache: recert.Cache) -> None:
     found = recert.expected_gain(cache, samples=[85, 425])
     lines = str(found).splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert all(len(line) <= 80 for line in lines[1:4])
     assert lines[0].startswith("64 inputs, of which")
     for line, row in zip(lines[2:4], found.rows, strict=True):
-        assert f"{row.passes:,}" in line
-        assert f"{row.radius:.3f}" in line
-        assert f"{row.limited} of 64" in line
+        shown = line.split()
+        assert shown[:3] == [f"{row.passes:,}", f"{row.radius:.3f}", f"{row.anew:.3f}"]
+        assert shown[-2:] == [f"{row.limited}", f"{row.left_out}"]
     assert "nothing is claimed" in lines[-1]
 
 

@@ -126,7 +126,7 @@ def test_a_vote_for_nobody_is_a_disagreement_even_with_nobody(classes: int) -> N
     result = recert.recertify(changed, None, cache, samples=100, method=recert.Irs(reuse_threshold=1.0))
     assert result.lost.tolist() == [20]
     assert result.nobody.tolist() == [20]
-    assert "20 samples had logits that were not finite" in result.explanation[0]
+    assert "20 invalid votes: logits were not finite" in result.explanation[0]
 
 
 def test_the_same_model_has_no_flips_and_transfer_never_exceeds_the_cached_bound(votes: dict[str, np.ndarray]) -> None:

@@ -294,7 +294,7 @@ class TestPredict:
         assert (result.settings.samples, result.settings.selection_samples) == (60, 0)
         assert np.isnan(result.top_lower).all()
         assert np.isnan(result.runner_up_upper).all()
-        assert result.explanation[0].endswith("7 samples had logits that were not finite; they voted for nobody.")
+        assert result.explanation[0].endswith("7 invalid votes: logits were not finite, and count for no class.")
         assert result.explanation[1] == Outcome.PREDICTED.explanation
 
     def test_one_sample_is_enough_to_ask(self) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 import typer
 from rich.text import Text
 
+from recert.choosing.summary_text import text_picture
 from recert.cli import app
 from recert.cli.demo import CHANGES
 from recert.cli.help import PANELS, panel_of, takes_nothing
 from recert.cli.tables import Column, at_words, print_columns
+from tests.choosing.test_result import CHOSEN
 from tests.test_cli import Finished, recert
 
 WIDTH = 80
@@ -136,7 +139,7 @@ def first_column(path: tuple[str, ...], run: Finished) -> set[str]:
     if path == ("check",):
         return {found["sentence"].split()[0]}
     if path == ("cache", "show"):
-        return {name for name, value in found[0].items() if not isinstance(value, list)}
+        return {name.replace("_", " ") for name, value in found[0].items() if not isinstance(value, list)}
     if path == ("cache", "audit"):
         return {"inputs with wrong votes", "tolerated share of wrong votes"}
     return {next(iter(row.values())) for row in found}
@@ -159,7 +162,7 @@ def test_the_table_of_the_demo_is_whole(folder: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert all(len(line) <= WIDTH for line in run.stdout.splitlines())
     assert [line.split()[0] for line in run.stdout.splitlines()[-len(CHANGES) :]] == list(CHANGES)
-    assert "no room" not in run.stderr
+    assert "lack of width" not in run.stderr
 
 
 def test_unimportant_columns_go_first_and_are_named(
@@ -203,6 +206,24 @@ def test_prose_takes_the_rest_of_the_line_and_breaks_at_words(capsys: pytest.Cap
     assert max(map(len, lines)) <= WIDTH
     assert "".join(line[6:].replace(" ", "") for line in lines[2:]) == text.replace(" ", "")
     assert {word for line in lines[2:] for word in line[6:].split()} >= set(text.split()[:-1])
+
+
+@pytest.mark.parametrize(("width", "heading"), [(16, 4), (18, 3), (26, 2), (80, 1)])
+def test_headings_take_one_line_where_there_is_room(
+    width: int, heading: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of "passes per input, mean" beside six characters: least 6; passes per / input, mean; the whole is 22."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_columns([Column("change", ("int8",)), Column("passes per input, mean", ("505",))])
+    assert len(capsys.readouterr().out.splitlines()) == heading + 2
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_picture_of_a_choice_fits(width: int) -> None:
+    entries = tuple(replace(entry, name=f"{entry.name}, prune:0.35+int8") for entry in CHOSEN.entries)
+    _, *lines = text_picture(replace(CHOSEN, entries=entries), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len({len(line) for line in lines}) == 1
 
 
 @pytest.mark.parametrize("width", [10, 17, 80])

@@ -69,14 +69,18 @@ class ExpectedGain:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.inputs} inputs, of which {self.certified} can be certified again; mean radius of the cache itself {self.radius:.3f}",
-            "passes per input   mean radius   anew   gain   limited by samples   left out by the plan",
+            f"{self.inputs:,} inputs, of which {self.certified:,} can be certified again; mean radius of the cache itself {self.radius:.3f}",
+            "passes per input  mean radius  from scratch  times fewer  limited  left out",
         ]
         for row in self.rows:
-            gain = "> all" if row.gain == np.inf else f"{row.gain:.1f}x"
+            gain = "> all" if row.gain == np.inf else f"{row.gain:.1f}"
             lines.append(
-                f"{row.passes:>16,}{row.radius:>14.3f}{row.anew:>7.3f}{gain:>7}{row.limited:>13} of {self.inputs}{row.left_out:>16} of {self.inputs}"
+                f"{row.passes:>16,}{row.radius:>13.3f}{row.anew:>14.3f}{gain:>13}{row.limited:>9,}{row.left_out:>10,}"
             )
+        lines.append(
+            "from scratch: the mean radius with as many passes; times fewer: for the same radius; limited: inputs where (nearly) all votes agree, so "
+            "that only samples help; left out: inputs that the plan gives nothing."
+        )
         lines.append(
             f"Expected of a mild change ({self.method}, alpha {self.alpha:g}), from the cache alone; nothing is claimed."
         )

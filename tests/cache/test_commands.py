@@ -71,7 +71,7 @@ def test_show(runs: Path) -> None:
         "model name (untrusted)",
         "gaussian:0.5",
         "megabytes",
-        "batch_size",
+        "batch size",
         "█",
         "certified inputs by radius",
     ):

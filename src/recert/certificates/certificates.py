@@ -275,5 +275,5 @@ def _plain(value: Any) -> Any:
 
 def _explain(outcome: Outcome, nobody: int) -> str:
     # A reader who wonders why fewer votes count than were drawn finds the reason beside the outcome.
-    note = f" {nobody} samples had logits that were not finite; they voted for nobody." if nobody else ""
+    note = f" {nobody} invalid votes: logits were not finite, and count for no class." if nobody else ""
     return outcome.explanation + note

@@ -69,8 +69,8 @@ def find_costs(models: Mapping[str, Any], cost: CostModel, inputs: Any) -> Costs
 
 
 _BYTES = (
-    "what the weights take when stored without loss, masks made permanent: each tensor in the narrowest of int8, float16, bfloat16 and its own "
-    "type that holds its values, bytes of quantised weights in half a byte where all of them fit into four bits, zeros left out where one bit per value to mark them takes less; of an ONNX file its size, less what zeros save"
+    "the weights, stored without loss: each tensor in the narrowest of int8, float16, bfloat16 and its own type, quantised weights in four "
+    "bits where these hold them, without zeros where that is smaller; of an ONNX graph its file, less what zeros save"
 )
 _PARAMETERS = "parameters that are not zero"
 

@@ -126,7 +126,8 @@ def compare(
         order = ("seconds", "abstained", *accuracies[::-1])
         show([without(row, once) for row in rows], format, title="All budgets", least=order)
     drawn = sum(compared.drawn for compared in found.values())
-    say(f"{drawn / len(dataset.inputs):,.0f} forward passes per input were made for all of this together")
+    spent = f"{drawn / len(dataset.inputs):,.0f} forward passes per input were made"
+    say(f"{spent} for all of this together" if drawn else "no forward pass was made: all votes had been kept")
     if format is o.Format.TABLE and all_rows:
         title = "Times fewer forward passes at equal ACR (by area under cost against ACR; by mean of the ratios)"
         show([without(row, once) for row in speedups], format, title=title, least=("certificate",))

@@ -110,7 +110,7 @@ def _show(rows: list[tuple[str, ...]]) -> None:
     columns = [Column(name, cells) for name, cells in zip(HEADINGS, zip(*rows, strict=True), strict=True)]
     gone = print_columns(columns, title="What re-certification saved", least=("seconds", "certified at 0.25"))
     if gone:
-        say(f"no room for: {', '.join(gone)}")
+        say(f"not shown for lack of width: {', '.join(gone)}")
 
 
 def _gain(ours: "Curve", scratch: "Curve") -> tuple[str, str]:

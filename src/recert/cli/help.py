@@ -3,6 +3,7 @@
 import inspect
 import io
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -60,7 +61,7 @@ def help_of(command: Any, ctx: Any) -> str:
     text = io.StringIO()
     console = Console(file=text, force_terminal=True if sys.stdout.isatty() else None, emoji=False, highlight=False)
     console.width = min(console.width, WIDEST)
-    usage = " ".join(("Usage:", ctx.command_path, *command.collect_usage_pieces(ctx)))
+    usage = " ".join(("Usage:", ctx.command_path, *_usage(command)))
     parts: list[RenderableType] = [Text(usage, style="bold"), "", *_paragraphs(command.help or "")]
     if hasattr(command, "commands"):
         parts.append(_panel("Commands", [_about(inner) for inner in command.commands.values() if not inner.hidden]))
@@ -71,6 +72,16 @@ def help_of(command: Any, ctx: Any) -> str:
         intro, _, example = command.epilog.partition(": ")
         console.print(f"{intro}:\n  [bold]{example}[/bold]", soft_wrap=True)
     return text.getvalue()
+
+
+def _usage(command: Any) -> Iterator[str]:
+    yield "[OPTIONS]"
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            name = _names(parameter).plain
+            yield name if parameter.required or name.startswith("[") else f"[{name}]"
+    if hasattr(command, "commands"):
+        yield "COMMAND [ARGS]..."
 
 
 def _paragraphs(text: str) -> list[RenderableType]:
@@ -97,7 +108,8 @@ def panel_of(parameter: Any) -> str:
 def _names(parameter: Any) -> Text:
     """`--model, -m MODEL`; what switches it off is on a line of its own."""
     if parameter.param_type_name == "argument":
-        return Text(parameter.metavar or parameter.name.upper(), style="bold cyan")
+        several = "..." if parameter.nargs != 1 else ""
+        return Text(f"{parameter.metavar or parameter.name.upper()}{several}", style="bold cyan")
     names = Text(", ".join(sorted(parameter.opts, key=len, reverse=True)), style="bold cyan")
     if not takes_nothing(parameter):
         names.append(f" {parameter.metavar or 'VALUE'}", style="not bold yellow")

@@ -53,9 +53,7 @@ def say(line: str = "", *, markup: bool = True) -> None:
 
 def say_drawn(drawn: int, passes: int, inputs: int) -> None:
     """What of the cost was spent now, where votes had been kept."""
-    say(
-        f"{passes / inputs:,.0f} forward passes per input, of which {drawn / inputs:,.0f} were made now; the others were kept from before"
-    )
+    say(f"{passes / inputs:,.0f} forward passes per input: {drawn / inputs:,.0f} made now, the others kept from before")
 
 
 def say_rows_sent(rows: int | None) -> None:
@@ -119,7 +117,7 @@ def show(
             for name in rows[0]
         ]
         if gone := print_columns(columns, title=title, least=least):
-            say(f"no room for: {', '.join(gone)} (in a wider terminal, or with --format json)")
+            say(f"not shown for lack of width: {', '.join(gone)}; widen the terminal, or give --format json")
 
 
 def show_sentence(sentence: str) -> None:
@@ -141,7 +139,7 @@ def cell(name: str, value: Any) -> str:
             return f"{value:.1%}"
         if "passes" in name:
             return f"{value:,.0f}"
-        if name in ("gain", "times fewer"):
+        if name.startswith("times fewer"):
             return f"{value:.1f}"
         return _seconds(value) if "seconds" in name else f"{_rounded_down(value):.3f}"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -13,6 +13,7 @@ from recert.cli import options as o
 from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, write
 from recert.cli.saving import MODELS, check_save, with_ending
 from recert.cli.saving import save as save_model
+from recert.cli.tables import stdout_width
 
 if TYPE_CHECKING:
     from torch import nn
@@ -145,7 +146,7 @@ def select(
                 least=("race passes", "final passes", "predicted"),
                 title=f"{model.model}: {metric} at least {chosen.target:.4f}, in order of cost",
             )
-            say(text_picture(chosen), markup=False)
+            say(text_picture(chosen, stdout_width()), markup=False)
         _conclude(chosen)
     if chosen.winner is None:
         raise typer.Exit(3)
@@ -225,7 +226,7 @@ def _conclude(chosen: "Chosen") -> None:
     """The winner, what holds, and what it cost."""
     share = chosen.passes / chosen.exhaustive_passes
     with_base = (chosen.passes + chosen.base_passes) / (chosen.exhaustive_passes + chosen.base_passes)
-    say(f"[b]{escape(chosen.winner or 'none')}[/b]")
+    say(f"winner: [b]{escape(chosen.winner or 'none')}[/b]")
     say(chosen.guarantee, markup=False)
     say(f"cost: {chosen.cost_note}")
     say(

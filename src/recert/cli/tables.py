@@ -93,15 +93,9 @@ def _taken(columns: Sequence[Column]) -> int:
 
 def _table(columns: Sequence[Column], width: int) -> Table:
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False, header_style="bold")
-    spare = width - _taken(columns)
-    for column in columns:
-        # Prose takes what is left; where there are several such columns, the first takes what it needs.
-        wide = min(column.most - column.least, spare) if column.prose and spare > 0 else 0
-        spare -= wide
-        size = column.least + wide
-        heading = "\n".join(textwrap.wrap(column.name, size, break_long_words=False, break_on_hyphens=False))
+    for column, size in zip(columns, _widths(columns, width), strict=True):
         table.add_column(
-            Text(heading),
+            Text("\n".join(_lines(column.name, size))),
             width=size,
             no_wrap=not column.prose,
             overflow="fold",
@@ -110,6 +104,38 @@ def _table(columns: Sequence[Column], width: int) -> Table:
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(Text, row))
     return table
+
+
+def _widths(columns: Sequence[Column], width: int) -> list[int]:
+    """The least widths, and what is left of the line for prose, then for fewer lines of headings."""
+    sizes = [column.least for column in columns]
+    spare = max(0, width - _taken(columns))
+    for i, column in enumerate(columns):
+        if column.prose:  # of several, the first takes what it needs
+            wide = min(column.most - sizes[i], spare)
+            sizes[i], spare = sizes[i] + wide, spare - wide
+    while True:
+        tallest = max(len(_lines(column.name, size)) for column, size in zip(columns, sizes, strict=True))
+        if tallest == 1:
+            return sizes
+        wider = [
+            size if len(_lines(column.name, size)) < tallest else _with_fewer_lines(column.name, tallest)
+            for column, size in zip(columns, sizes, strict=True)
+        ]
+        spare -= sum(wider) - sum(sizes)
+        if spare < 0:
+            return sizes
+        sizes = wider
+
+
+def _with_fewer_lines(name: str, lines: int) -> int:
+    """The least width at which a heading has fewer lines."""
+    return next(size for size in range(1, cell_len(name) + 1) if len(_lines(name, size)) < lines)
+
+
+def _lines(name: str, size: int) -> list[str]:
+    # Its longest word is no longer than the column; a width that cuts it would seem to take more lines than it has.
+    return textwrap.wrap(name, max(size, *map(cell_len, name.split())), break_on_hyphens=False) if name else [""]
 
 
 def at_words(text: Text, width: int) -> list[Text]:

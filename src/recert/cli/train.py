@@ -93,7 +93,7 @@ def train(
     smoothing = parse_noise(noise)
     columns = (
         TextColumn("training"),
-        BarColumn(),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TextColumn("epochs, {task.fields[state]}"),
         TimeRemainingColumn(),

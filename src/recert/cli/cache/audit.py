@@ -1,5 +1,6 @@
 """recert cache audit"""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -101,7 +102,7 @@ def _told(facts: dict[str, Any]) -> dict[str, str]:
     """The facts as people read them: shares as percentages, with three digits."""
     streams = {
         f"{stream} votes": f"{facts[f'{stream} replayed']:,} of {facts[f'{stream} population']:,} replayed, {facts[f'{stream} wrong']:,} wrong; "
-        f"at most {facts[f'{stream} upper']:.3%} of all"
+        f"at most {_percent(facts[f'{stream} upper'])} of all"
         for stream in ("selection", "estimation")
     }
     worst = facts["largest bound of one input"]
@@ -113,7 +114,7 @@ def _told(facts: dict[str, Any]) -> dict[str, str]:
         "inputs with wrong votes": f"{facts['inputs with wrong votes']:,}",
         "wrong votes of one input": "not known"
         if worst is None
-        else f"at most {worst:.3g} of them, each input on its own",
+        else f"at most {_percent(worst)}, each input on its own",
         "ACR claimed": cell("ACR", facts["average certified radius claimed"]),
         "ACR that survives": f"at least {cell('ACR', facts['average certified radius that survives'])}, with as many wrong votes as there may be",
         "tolerated share of wrong votes": f"{facts['tolerate']:.3g}",
@@ -125,6 +126,18 @@ def _told(facts: dict[str, Any]) -> dict[str, str]:
         "seconds": cell("seconds", facts["seconds"]),
         **rows_sent,
     }
+
+
+def _percent(bound: float) -> str:
+    """With three digits, rounded up: what is shown is no less than what may be.
+
+    >>> _percent(0.00995134), _percent(0.166201), _percent(0.0), _percent(1.0)
+    ('0.996%', '16.7%', '0%', '100%')
+    """
+    if bound <= 0:
+        return "0%"
+    unit = 10.0 ** (math.floor(math.log10(100 * bound)) - 2)
+    return f"{math.ceil(100 * bound / unit - 1e-9) * unit:.3g}%"
 
 
 def _cached(dataset: "Dataset", cache: "Cache") -> "Dataset":

@@ -15,7 +15,7 @@ Where = Annotated[str, typer.Argument(help="Folder or URL of a cache.")]
 # Finer near 1, where small differences in the share of votes are large ones in the radius.
 SHARES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0)
 RADIUS_BINS = 10
-EXPECTED = "what re-certification of a mild change may be expected to buy"
+EXPECTED = "expected of re-certifying a mildly changed model"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,11 +35,13 @@ def show_cache(
     charts = _charts(cache) if usable else {}
     gain = _expected_gain(cache) if usable and not cache.manifest.plan else []
     if format is o.Format.TABLE:
-        show([{"fact": name, "value": str(value)} for name, value in facts.items()], format, prose=("value",))
+        told = [{"fact": name.replace("_", " "), "value": _told(value)} for name, value in facts.items()]
+        show(told, format, prose=("value",))
         for title, chart in charts.items():
             draw(title, chart)
         if gain:
-            show(gain, format, title=f"{EXPECTED} (nothing is claimed)")
+            title = f"{EXPECTED} (nothing is claimed)"
+            show([_as_headings(row) for row in gain], format, title=title)
         if not complete:
             say(
                 "votes are missing, so nothing is certified yet; run the same certify again: it continues where it stopped"
@@ -51,6 +53,22 @@ def show_cache(
         show([facts | drawn | ({EXPECTED: gain} if gain else {})], format)
     else:
         show([facts], format)
+
+
+def _told(value: Any) -> str:
+    return (
+        {True: "yes", False: "no"}[value]
+        if isinstance(value, bool)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
+
+
+def _as_headings(row: dict[str, Any]) -> dict[str, Any]:
+    """Under headings that say what is compared with what."""
+    headings = {"anew": "from scratch", "gain": "times fewer"}
+    return {headings.get(name, name): value for name, value in row.items()}
 
 
 def _expected_gain(cache: "Cache") -> list[dict[str, Any]]:
@@ -74,7 +92,7 @@ def _facts(cache: "Cache", store: str) -> dict[str, Any]:
         **{f"{escaped(kind)} name (untrusted)": escaped(name) for kind, name in m.names.items()},
         "noise": m.noise.spec, "seed": m.seed, "inputs": len(m.inputs), "input shape": " x ".join(map(str, m.input_shape)),
         "classes": m.classes, **(promised if cache.promises_votes else votes),
-        "re-certified so far": f"{len({look.model for look in looks})} models, {len(looks)} looks",
+        "re-certified so far": f"{len(looks)} times, {len({look.model for look in looks})} different models",
         **({"same on somebody's word": "; ".join(map(short_identity, m.same_models))} if m.same_models else {}),
         "model weights": short(m.model.weights), "model structure": short(m.model.structure), **m.numerics.to_text(),
         "parts": len(m.parts), "megabytes": round(cache.stored_bytes / 1e6, 3),
