@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test chaos mutants check docs setup chromium lock audit clean
+.PHONY: demo test pictures chaos mutants check docs setup chromium lock audit clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo  ## certify a small network, change it, re-certify it, and show what was gained
@@ -60,6 +60,9 @@ $(VENV)/.demo $(VENV)/.dev: $(VENV)/.%: pyproject.toml constraints.txt
 		$(PIP) -c constraints.txt -e '.[$*]'; \
 	fi
 	touch $@
+
+pictures: setup chromium  ## make the pictures of README and documentation again (PICTURES="how report" for some)
+	$(BIN)/python docs/make_pictures.py $(PICTURES)
 
 lock:  ## choose the newest versions that pyproject.toml allows, and write them with their hashes to both locks
 	$(PYTHON) tools/lock.py

@@ -1,9 +1,19 @@
-"""The pictures of the documentation: python docs/make_pictures.py [digits] [bounds] [allocation]"""
+"""The pictures of the documentation: python docs/make_pictures.py [NAME ...], or `make pictures` for all.
 
+docs/pictures/made-from.json keeps of each picture a digest of the code that decides what it shows; a test compares.
+"""
+
+import hashlib
+import inspect
+import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+import diagram
 import numpy as np
 
 import recert
@@ -17,8 +27,12 @@ from recert.votes import SelectionCounts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from torch.nn import Module
 
-HERE = Path(__file__).parent / "pictures"
+ROOT = Path(__file__).parents[1]
+HERE = ROOT / "docs" / "pictures"
+MADE_FROM = HERE / "made-from.json"
+SHOWN = {".py", ".html", ".css", ".js"}
 STYLES = {
     "from scratch": BASELINE, "irs (the paper)": SERIES[1], "irs (the paper, one-sided)": SERIES[1], "series": SERIES[0]._replace(dash=(6, 1.6, 1.2, 1.6)),
     "paired": SERIES[3]._replace(dash=(1.2, 1.4)), "joint": SERIES[2]._replace(dash=()), "auto, planned": SERIES[0],
@@ -36,14 +50,12 @@ def finish(figure: "Figure", name: str) -> None:
 
 def digits() -> None:
     """The embedded network, quantised to int8: average certified radius against forward passes."""
-    from recert.approximations import Calibration, approximate
     from recert.comparison import compare
     from recert.data import load_data
     from recert.models import load_model
 
     model, data, noise = load_model("digits").model, load_data("digits", count=200), recert.Gaussian(0.5)
-    calibration = Calibration(load_data("digits", split="train", count=256).inputs, noise=noise)
-    int8 = approximate(model, "int8", calibration=calibration).model
+    int8 = int8_of_digits(model)
     cache = recert.certify(model, data.inputs, noise=noise, samples=10_000)
     budgets, baseline = [50, 100, 200, 350, 500, 700, 1_000], [50, 100, 200, 500, 1_000, 2_000, 4_000, 7_000, 10_000]
     figure, (axes,) = new_figure(width=4.8, height=2.9)
@@ -118,9 +130,84 @@ def allocation() -> None:
     finish(figure, "allocation")
 
 
-if __name__ == "__main__":
+def int8_of_digits(model: "Module") -> "Module":
+    from recert.data import load_data
+
+    calibration = recert.Calibration(load_data("digits", split="train", count=256).inputs, noise=recert.Gaussian(0.5))
+    return recert.approximate(model, "int8", calibration=calibration).model
+
+
+def story() -> diagram.Story:
+    """What happens to one digit, with the numbers as they are."""
+    from recert.data import load_data
+    from recert.models import load_model
+
+    model, data = load_model("digits").model, load_data("digits", count=7)
+    cache = recert.certify(model, data.inputs, noise=recert.Gaussian(0.5), samples=10_000, progress=False)
+    changed = recert.recertify(int8_of_digits(model), data.inputs, cache, samples=500, progress=False)
+    before, after = cache.certificates.to_pandas().iloc[6], changed.to_pandas().iloc[6]
+    return diagram.Story(
+        pixels=np.asarray(data.inputs[6]).squeeze(), name=str(before.prediction), samples=int(before.samples), votes=int(before.top_votes),
+        first_passes=int(before.forward_passes), radius=round(float(before.radius), 3), change="int8", passes=int(after.forward_passes),
+        flips=int(after.lost + after.gained), new_radius=round(float(after.radius), 3),
+    )  # fmt: skip
+
+
+def how() -> None:
+    for name, palette in (("light", diagram.LIGHT), ("dark", diagram.DARK)):
+        path = HERE / f"how-it-works-{name}.svg"
+        path.write_text(diagram.drawing(story(), palette))
+        print(f"wrote {path}")
+
+
+def report() -> None:
+    """The first screen of the page that `recert demo` writes, in Chromium, for light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    with TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "recert", "demo", "--store", folder], check=True)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            for scheme in ("light", "dark"):
+                page = browser.new_page(
+                    viewport={"width": 1100, "height": 800}, color_scheme=scheme, device_scale_factor=1.5
+                )
+                page.goto((Path(folder) / "report.html").as_uri())
+                page.screenshot(path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 800})
+                print(f"wrote {HERE / f'report-{scheme}.png'}")
+            browser.close()
+
+
+MAKERS = {"how": how, "digits": digits, "bounds": bound_curves, "allocation": allocation, "report": report}
+# The files and folders that decide what a picture shows.
+SOURCES = {
+    "how": ["docs/diagram.py"],  # its numbers are compared by a test
+    "digits": ["src/recert/figures", "src/recert/comparison.py", "src/recert/bounds", "src/recert/planning", "src/recert/recertification", "src/recert/noise"],
+    "bounds": ["src/recert/figures", "src/recert/bounds"],
+    "allocation": ["src/recert/figures", "src/recert/bounds", "src/recert/planning"],
+    "report": ["src/recert/report", "src/recert/figures", "src/recert/cli/demo.py"],
+}  # fmt: skip
+
+
+def digest(name: str) -> str:
+    """Of the code that decides what the picture shows: the files of SOURCES and the function here that draws it."""
+    found = hashlib.sha256(inspect.getsource(MAKERS[name]).encode())
+    for source in SOURCES[name]:
+        path = ROOT / source
+        for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in SHOWN):
+            found.update(file.relative_to(ROOT).as_posix().encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def main(names: list[str]) -> None:
     HERE.mkdir(exist_ok=True)
-    chosen = sys.argv[1:] or ["digits", "bounds", "allocation"]
-    for name in chosen:
+    made = json.loads(MADE_FROM.read_text()) if MADE_FROM.exists() else {}
+    for name in names or list(MAKERS):
         with paper_style():
-            {"digits": digits, "bounds": bound_curves, "allocation": allocation}[name]()
+            MAKERS[name]()
+        made[name] = digest(name)
+        MADE_FROM.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
