@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 HERE = ROOT / "docs" / "pictures"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- demo table -->", "<!-- end of demo table -->"
 MADE_FROM = HERE / "made-from.json"
 SHOWN = {".py", ".html", ".css", ".js"}
 STYLES = {
@@ -160,12 +162,43 @@ def how() -> None:
         print(f"wrote {path}")
 
 
+NAMES = {
+    "fp16-weights": "weights in fp16",
+    "bf16": "bf16",
+    "int8": "int8",
+    "prune-0.1": "pruned by 10%",
+    "prune-0.2": "pruned by 20%",
+}
+
+
+def demo_table(folder: Path) -> str:
+    """What the demo found, as README shows it."""
+    from recert.report import read_result
+    from recert.report.gains import gains
+    from recert.report.summary import average_radius
+
+    original = read_result(folder / "original.parquet")
+    rows = ["| change | ACR, was → is | passes per image, was → is | times fewer |", "|---|---|---|---|"]
+    for file, name in NAMES.items():
+        scratch = [read_result(path) for path in (folder / "from-scratch").glob(f"{file}-from-scratch-*.parquet")]
+        found = read_result(folder / f"{file}.parquet")
+        gain = gains([found, *scratch])[0]
+        assert gain is not None
+        passes = [f"{r.certificates.mean_forward_passes:,.0f}" for r in (original, found)]
+        rows.append(
+            f"| {name} | {average_radius(original):.3f} → {average_radius(found):.3f} | {passes[0]} → {passes[1]} | {str(gain).removesuffix('×')} |"
+        )
+    return "\n".join(rows)
+
+
 def report() -> None:
-    """The first screen of the page that `recert demo` writes, in Chromium, for light and dark."""
+    """The first screen of the page that `recert demo` writes, in Chromium, for light and dark; and README's table of the demo."""
     from playwright.sync_api import sync_playwright
 
     with TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "recert", "demo", "--store", folder], check=True)
+        before, _, rest = README.read_text().partition(BEGIN)
+        README.write_text(f"{before}{BEGIN}\n{demo_table(Path(folder))}\n{END}{rest.partition(END)[2]}")
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             for scheme in ("light", "dark"):
