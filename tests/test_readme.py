@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -81,3 +82,21 @@ def test_speedups_in_the_readme_are_those_of_the_results() -> None:
         extremes.append(found["auto two-sided over scratch one-sided"]["by area"]["value"])
         assert f"{reported[files[change].removesuffix('-twin').replace('-', ':')]:.2f}" == published
     assert f"{min(extremes):.2f} (int8) to {max(extremes):.2f} (fp16) times" in README.replace("\n", " ")
+
+
+def test_decisions_at_a_radius_in_the_readme_are_those_of_the_results() -> None:
+    found = json.loads((ROOT / "results" / "at-radius" / "cifar-resnet20-0.5-int8-n8500.json").read_text())["radii"][
+        "0.5"
+    ]
+    shown = {
+        "**recert, from 8,500 cached votes** of the float32 network": "cache one-sided",
+        "recert, new votes": "scratch one-sided",
+        "Voráček's betting": "Voracek",
+        "Horváth's stages": "Horvath",
+        "a fixed number of votes (Cohen et al.)": "Cohen, n = 9,500",
+    }
+    for name, arm in shown.items():
+        # The last of several is the one with the largest limit.
+        passes, share = (np.ravel(found[arm][of])[-1] for of in ("passes", "share"))
+        (row,) = [line for line in README.splitlines() if line.startswith(f"| {name} | ")]
+        assert row.replace("*", "").strip("| ").split(" | ")[1:] == [f"{passes:,.0f}", f"{share:.1%}"]
