@@ -38,7 +38,7 @@ from recert.models.locuslab import ARCHITECTURES
 from recert.models.registry import ENTRIES, build_model
 from recert.sampling import Sampler
 
-ISSUE = "10000,bf16-weights,300 10000,prune:0.1,300 10000,prune:0.1,1000 10000,prune:0.2,300 100000,bf16-weights,1000 100000,bf16-weights,5000"
+USUAL = "10000,bf16-weights,300 10000,prune:0.1,300 10000,prune:0.1,1000 10000,prune:0.2,300 100000,bf16-weights,1000 100000,bf16-weights,5000"
 LARGE = "resnet50"
 SELECTION = 500
 ALPHA = 0.002
@@ -293,7 +293,7 @@ def line(row: dict[str, Any]) -> str:
 
 def cells_of(name: str, options: argparse.Namespace) -> Sequence[Cell]:
     """Those asked for; of larger networks, by default, only those with the smallest cache."""
-    cells = [Cell.parse(text) for text in options.cells or ISSUE.split()]
+    cells = [Cell.parse(text) for text in options.cells or USUAL.split()]
     smallest = min(cell.cached for cell in cells)
     return cells if options.cells or name == "cifar-resnet20" else [cell for cell in cells if cell.cached == smallest]
 
