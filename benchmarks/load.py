@@ -1,6 +1,6 @@
-"""What many inputs with few votes cost: the store on disk, opening and verifying it, and re-certifying from it.
+"""What many inputs with few votes cost (the store on disk, opening and verifying it, and re-certifying from it), and few with many.
 
-    python benchmarks/load.py [--inputs 20000] [--samples 300] [--passes 50] [--parts 4000] [--store FOLDER]
+    python benchmarks/load.py [--inputs 20000] [--samples 300] [--passes 50] [--parts 4000] [--votes 2000000] [--store FOLDER]
 
 The model is a tiny linear one, so that what is measured is the library. Each stage is a process of its own: seconds are those of its
 work (user and system, all threads) without importing, the peak of memory is that of the process.
@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=50, help="forward passes of the re-certification, per input")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--parts", type=int, default=4_000, help="of the store with few votes in each part")
+    parser.add_argument("--votes", type=int, default=2_000_000, help="of each of five inputs")
     parser.add_argument("--store", help="where the stores are kept; those that are there are used")
     parser.add_argument("--stage", choices=STAGES, help="only this one")
     options = parser.parse_args()
@@ -128,7 +129,29 @@ def many_parts(options: argparse.Namespace, folder: Path) -> None:
     timed("its certificates", lambda: cache.certificates)
 
 
-STAGES = {each.__name__: each for each in (certify, show, verify, recertify, many_parts)}
+def many_votes(options: argparse.Namespace, folder: Path) -> None:
+    """Votes that exist, so that what is measured is planning and bounding."""
+    rng, count = np.random.default_rng(0), options.votes
+    votes = np.stack(
+        [np.where(rng.random(count) < p, 1, rng.integers(2, 5, count)) for p in (0.6, 0.7, 0.75, 0.9, 0.99)]
+    )
+    changed = np.where(rng.random(votes.shape) < 0.01, rng.integers(0, 4, votes.shape), votes)
+
+    def stored(votes: np.ndarray) -> recert.StoredVotes:
+        return recert.StoredVotes(votes, selection=votes[:, :100], fresh=votes, classes=options.classes)
+
+    def recertified(most: int, samples: int) -> recert.Certificates:
+        cache = recert.certify(stored(votes[:, :most]), None, noise=recert.Gaussian(0.5), samples=most)
+        source = stored(changed[:, :most])
+        return timed(
+            f"recertify 5 inputs of {most:,} votes", lambda: recert.recertify(source, None, cache, samples=samples)
+        )
+
+    recertified(3_000, 300)  # imports and compiles
+    recertified(count, 1_000)
+
+
+STAGES = {each.__name__: each for each in (certify, show, verify, recertify, many_parts, many_votes)}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +20,13 @@ from recert import Gaussian, StoredVotes, bounds
 from recert.planning import Beliefs, Objective, Selection, allocate, equal_passes, parse_plan, plan_budget
 from recert.planning.splines import interpolation
 from recert.planning.tables import Circumstances
-from recert.recertification import run
+from recert.recertification import run, series
 from recert.recertification.auto import Auto
 from recert.recertification.irs import Irs
 from recert.recertification.joint import Joint
 from recert.recertification.method import Bounds, Method, Option, Terms
 from recert.recertification.paired import Paired, split_table
+from recert.recertification.replays import EventCounts
 from recert.recertification.scratch import ScratchCached
 from recert.recertification.series import FewFlips, Series, bound_table
 from recert.votes import SelectionCounts
@@ -597,3 +600,36 @@ def test_planning_needs_only_the_special_functions_of_scipy() -> None:
         "sys.exit(any(f'scipy.{name}' in sys.modules for name in ('interpolate', 'optimize', 'sparse', 'stats')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("samples", [10_000, 100_000, 2_000_000])
+def test_tables_of_large_caches_are_searched_as_if_they_were_smaller(
+    samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search takes as long as there are votes; what a plan expects may be a little wrong."""
+    searched, lower_bound = set(), Series.lower_bound
+
+    def noting(self: Series, of: EventCounts, samples: int, alpha: float) -> Any:
+        searched.add(samples)
+        return lower_bound(self, of, samples, alpha)
+
+    monkeypatch.setattr(Series, "lower_bound", noting)
+    bound_table.__wrapped__(Series(), Circumstances(samples, 0.001, NOISE, 0.02), 100)
+    assert searched == {samples if samples <= 100_000 else 50_000}
+
+
+def test_the_table_of_a_large_cache_is_close_to_the_one_that_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = Circumstances(400_000, 0.001, NOISE, 0.02)
+
+    def table(given: Circumstances) -> Any:
+        return bound_table.__wrapped__(Series(), given, 20_480).scaled[
+            :-4
+        ]  # up to .9999; beyond, a vote more or less is a step
+
+    about, smaller = table(large), table(replace(large, samples=50_000))
+    monkeypatch.setattr(series, "SEARCHED", 10**9)
+    exact = table(large)
+    # On the scale of quantiles: with sigma .5, two thousandths of a radius in the mean.
+    assert np.abs(about - exact).mean() < 0.004
+    # With as many replays as there may be the votes decide, and there more of them count most.
+    assert np.abs(about - exact)[:, -1].mean() < 0.2 * np.abs(smaller - exact)[:, -1].mean()

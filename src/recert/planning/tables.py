@@ -175,6 +175,14 @@ def safe_count(seen: Floats | float, selected: float, samples: int) -> Floats:
     return np.asarray(np.maximum(0.0, expected - 3 * np.sqrt(expected)))
 
 
+def half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
+    """Clopper-Pearson's half-width from below, continued to counts that are not whole."""
+    successes = share * trials
+    return np.asarray(
+        share - np.where(successes > 0, betaincinv(np.maximum(successes, 1e-3), trials - successes + 1, alpha), 0.0)
+    )
+
+
 @lru_cache(maxsize=32)
 def fresh_votes_table(alpha: float, noise: Noise, largest: int) -> Table:
     """Clopper-Pearson on m fresh votes, the class being given."""

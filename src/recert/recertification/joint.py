@@ -6,12 +6,20 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from recert import bounds
 from recert.planning import ChancePredictor, RadiusPredictor
 from recert.planning.chances import MANY, FlipChances
-from recert.planning.tables import OTHER_SHARES, Circumstances, SplitTable, Table, fine_mesh, safe_count, scaled
+from recert.planning.tables import (
+    OTHER_SHARES,
+    Circumstances,
+    SplitTable,
+    Table,
+    fine_mesh,
+    half_width,
+    safe_count,
+    scaled,
+)
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
@@ -130,15 +138,7 @@ def _statistic_at(given: Circumstances, p: Floats, m: Floats, other: Floats, x: 
     """At shares x of one kind that are lost, and `gained` of the other."""
     top, some = m - other, np.maximum(other, 1.0)
     y = np.where(other >= 1, np.clip(gained, 0, 1), 0.0)
-    of_votes, of_lost = _half_width(p, given.samples, given.alpha), _half_width(1 - x, top, given.alpha)
-    of_gained = np.where(other >= 1, _half_width(y, some, given.alpha), 0.0)
+    of_votes, of_lost = half_width(p, given.samples, given.alpha), half_width(1 - x, top, given.alpha)
+    of_gained = np.where(other >= 1, half_width(y, some, given.alpha), 0.0)
     spread = np.sqrt(((1 - x - y + of_gained) * of_votes) ** 2 + (p * of_lost) ** 2 + ((1 - p) * of_gained) ** 2)
     return np.where(x + of_lost > 0.5, 0.0, p * (1 - x) + (1 - p) * y - spread)
-
-
-def _half_width(share: Floats, trials: Floats | int, alpha: float) -> Floats:
-    """Clopper-Pearson's half-width from below, continued to counts that are not whole."""
-    successes = share * trials
-    return np.asarray(
-        share - np.where(successes > 0, betaincinv(np.maximum(successes, 1e-3), trials - successes + 1, alpha), 0.0)
-    )

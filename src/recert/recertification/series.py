@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 from recert import bounds
 from recert.planning import ChancePredictor, RadiusPredictor
 from recert.planning.chances import FEW, FlipChances
-from recert.planning.tables import Circumstances, Table, mesh, table_at_expected_flips
+from recert.planning.tables import Circumstances, Table, half_width, mesh, table_at_expected_flips
 from recert.recertification.method import Terms
 from recert.recertification.questions import Numbers, SelectedInputs
 from recert.recertification.replays import EventCounts, ReplayMethod
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+SEARCHED, SEARCHED_BEYOND = 100_000, 50_000
+"""Cached votes up to which a table is searched as it is, and of how many it is searched beyond. A search takes as long as there are votes."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,25 @@ def _replays(shares: NDArray[np.floating[Any]], passes: Ints) -> Ints:
 def bound_table(method: Series, given: Circumstances, largest: int) -> Table:
     """The bound after m replays of noises on which f voted for the class."""
     p, m = mesh(largest)
-    votes, none = np.round(p * given.samples), np.zeros_like(m)
+    expected = method.flips_to_expect * m * given.flips * (1 - p)
+    return table_at_expected_flips(given, m[0], lambda lost: _bound(method, given, p, m, lost), expected)
 
-    def bound(lost: Floats) -> Floats:
-        return method.lower_bound(EventCounts(votes, lost, m, none, none), given.samples, given.alpha)
 
-    return table_at_expected_flips(given, m[0], bound, method.flips_to_expect * m * given.flips * (1 - p))
+def _bound(method: Series, given: Circumstances, p: Floats, m: Floats, lost: Floats) -> Floats:
+    """The bound on the mesh; beyond `SEARCHED` votes, whose searches take long, about: that of fewer votes, moved by what more are worth."""
+    searched = given if given.samples <= SEARCHED else replace(given, samples=SEARCHED_BEYOND)
+    votes, none = np.round(p * searched.samples), np.zeros_like(m)
+    found = method.lower_bound(EventCounts(votes, lost, m, none, none), searched.samples, given.alpha)
+    if searched is given:
+        return found
+    return np.asarray(found + _about(given, p, m, lost) - _about(searched, p, m, lost))
+
+
+def _about(given: Circumstances, p: Floats, m: Floats, lost: Floats) -> Floats:
+    """The product of both shares, less the half-widths of both bounds as if they were independent normal errors."""
+    kept = 1 - lost / m
+    of_votes, of_replays = half_width(p, given.samples, given.alpha), half_width(kept, m, given.alpha)
+    return np.asarray(p * kept - np.hypot(kept * of_votes, p * of_replays))
 
 
 def tables_after_flips(method: Series, given: Circumstances, largest: int, sides: int) -> list[Table]:
@@ -108,9 +124,4 @@ def tables_after_flips(method: Series, given: Circumstances, largest: int, sides
 def _table_after(method: Series, given: Circumstances, largest: int, lost: int) -> Table:
     """Whatever flips are expected: other changes of a network, with other flips, are planned by the same table."""
     p, m = mesh(largest)
-    votes, none = np.round(p * given.samples), np.zeros_like(m)
-
-    def bound(flips: Floats) -> Floats:
-        return method.lower_bound(EventCounts(votes, flips, m, none, none), given.samples, given.alpha)
-
-    return table_at_expected_flips(given, m[0], bound, np.full_like(m, lost))
+    return table_at_expected_flips(given, m[0], lambda flips: _bound(method, given, p, m, flips), np.full_like(m, lost))
