@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("material", reason="mkdocs-material is not installed: pip install 'recert[docs]'")
 
-from tests.report.test_browser import Visit, browser  # noqa: F401 (a fixture)
+from tests.report.test_browser import Visit, browser, contrast  # noqa: F401 (a fixture)
 from tools import site_pages
 
 ROOT = Path(__file__).parent.parent
@@ -161,6 +161,14 @@ def test_both_themes_are_there(visit: Visit) -> None:
         colours.append(visit.colour("body", "backgroundColor"))
     assert colours[0] == "#ffffff"
     assert int(colours[1][1:3], 16) < 64
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_links_and_the_header_can_be_read(visit: Visit, scheme: str) -> None:
+    visit.page.emulate_media(color_scheme=scheme)
+    visit.page.reload()
+    assert contrast(visit.colour("article p a", "color"), visit.colour("body", "backgroundColor")) >= 4.5
+    assert contrast(visit.colour(".md-header", "color"), visit.colour(".md-header", "backgroundColor")) >= 4.5
 
 
 @pytest.mark.parametrize("width", [400, 1400])
