@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from recert.cli import main
+from recert.report import read_result
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--model", "digits", "--data", "digits", "--count", "6"]
@@ -232,6 +233,26 @@ def test_the_original_is_above_what_was_made_of_it(store: Path) -> None:
     assert [line.split()[0] for line in lines[-2:]] == ["original", "digits,"]
     assert abs(float(lines[-2].split()[1]) - original["ACR"]) <= 0.001
     assert len(json.loads(recert(*call, "-f", "json").stdout)) == 1
+
+
+def test_a_result_holds_what_it_is_about_and_what_was_required(store: Path, tmp_path: Path) -> None:
+    call = [
+        "recertify",
+        *SMALL,
+        "--store",
+        str(store),
+        "--samples",
+        "50",
+        "-a",
+        "prune:0.1",
+        "--require",
+        "abstained<=1",
+    ]
+    assert recert(*call, "-o", str(tmp_path / "r.parquet")).returncode == 0
+    found = read_result(tmp_path / "r.parquet")
+    assert (found.name, found.model, found.data) == ("digits, prune:0.1", "digits, prune:0.1", "digits test")
+    assert found.requirements == ("abstained<=1",)
+    assert found.certificates.radius_without_flips is not None
 
 
 def test_models_says_how_to_name_ones_own() -> None:

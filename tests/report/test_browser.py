@@ -4,13 +4,19 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from recert.cli.report import write_report
 from recert.data import load_data
+from recert.report import read_result, write_result
 from recert.report.alignment import align
+from recert.report.difference import Difference
 from recert.report.input_table import down
 from recert.report.matching import add_data
 from recert.report.page import render_page
@@ -178,13 +184,130 @@ def test_every_input_shows_its_own_picture(visit: Visit) -> None:
     )
 
 
-def test_print_is_light_and_shows_all_rows(visit: Visit) -> None:
+def test_print_is_light_and_shows_what_changed_or_abstained(visit: Visit, results: Any) -> None:
     visit.page.set_viewport_size({"width": 700, "height": 900})  # A4 without its margins
     visit.page.emulate_media(media="print", color_scheme="dark")
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 700
     assert not visit.page.locator("#theme").is_visible()
     assert luminance(visit.colour(".card", "backgroundColor")) > 0.9
     assert visit.page.eval_on_selector(".tall", "e => e.scrollHeight <= e.clientHeight + 1")
+    changed, base = results[0]
+    said = Difference(changed, base).what_happened(0.5)
+    telling = [bool(text) or p < 0 for text, p in zip(said, changed.certificates.prediction, strict=True)]
+    assert 0 < sum(telling) < 40
+    assert visit.page.locator("#inputs tbody tr:visible").count() == sum(telling)
+    # A button would be left out of headings that are repeated on each page.
+    assert visit.page.eval_on_selector("#inputs th button", "e => getComputedStyle(e).display") == "contents"
+    assert visit.page.eval_on_selector("#inputs thead", "e => getComputedStyle(e).display") == "table-header-group"
+
+
+def test_the_verdict_is_what_the_files_hold(browser: Any, make_result: MakeResult, tmp_path: Path) -> None:
+    """From the columns of the files themselves, by hand."""
+    for name, seed, method in (("base", 0, "certify"), ("int8", 1, "auto"), ("pruned", 2, "auto")):
+        made = make_result(name, seed=seed, method=method)
+        c = replace(made.certificates, radius_without_flips=made.certificates.radius * 1.1 if seed else None)
+        model = f"net, {name}" if seed else "net"
+        stored = replace(made, certificates=c, name=model, model=model, requirements=("accuracy:0.5>=0.3",))
+        write_result(stored, tmp_path / f"{name}.parquet")
+    read = [read_result(tmp_path / f"{name}.parquet") for name in ("base", "int8", "pruned")]
+    (tmp_path / "page.html").write_text(render_page(align(read), RADII), encoding="utf-8")
+    opened = Visit(browser, tmp_path / "page.html", viewport={"width": 1400, "height": 900})
+    base, *changed = (pq.read_table(tmp_path / f"{name}.parquet").to_pydict() for name in ("base", "int8", "pruned"))
+
+    def certified(table: dict[str, list[Any]], radius: str = "radius") -> set[int]:
+        rows = zip(table[radius], table["prediction"], table["label"], strict=True)
+        return {i for i, (r, p, y) in enumerate(rows) if p == y and r >= 0.5}
+
+    lines = opened.page.locator(".verdicts li").all()
+    assert [line.locator(".name").inner_text() for line in lines] == ["int8", "pruned", "original"]
+    for table, line in zip(changed, lines, strict=False):
+        before, after = certified(base), certified(table)
+        predicted = [p if p >= 0 else q for p, q in zip(table["prediction"], base["prediction"], strict=True)]
+        possible = certified({**table, "prediction": predicted}, "radius_without_flips")
+        both = [(p, q) for p, q in zip(base["prediction"], table["prediction"], strict=True) if p >= 0 and q >= 0]
+        other = {i for i, (p, q) in enumerate(zip(base["prediction"], table["prediction"], strict=True)) if -1 not in (p, q) and p != q}  # fmt: skip
+        lost = before - after
+        to_change = lost & (possible | other)
+        flips = sum(table["lost"]) + sum(table["gained"])
+        share = f"{100 * flips / sum(table['replayed']):.2f}".rstrip("0").rstrip(".")[:4]
+        sentence = line.locator(".sentence").inner_text()
+        assert sentence.startswith(
+            f"certified at 0.5 on {len(after)} of 40 inputs (original {len(before)}; {len(lost)} lost: {len(lost) - len(to_change)} to the budget, "
+            f"{len(to_change)} to the change; {len(after - before)} gained); another class on {len(other)} of {len(both)} inputs that both certify; "
+        )
+        assert float(re.search(r"([\d.]+)% of replayed votes flipped", sentence)[1]) == pytest.approx(
+            float(share), abs=0.06
+        )  # type: ignore[index]
+        assert sentence.endswith(
+            f"{sum(table['forward_passes']) / 40:,.0f} passes (original {sum(base['forward_passes']) / 40:,.0f})."
+        )
+        met = len(after) / 40 >= 0.3
+        assert line.locator(".pill").inner_text() == ("✓ pass" if met else "✗ fail")
+    top, bottom = (opened.page.locator(".verdicts").bounding_box()[key] for key in ("y", "height"))
+    assert top + bottom < 900  # without scrolling
+    opened.page.close()
+
+
+def test_inputs_show_what_was_and_the_largest_losses_first(visit: Visit, results: Any) -> None:
+    changed, base = results[0]
+    before, after = ([down(r) for r in each.certificates.radius.tolist()] for each in (base, changed))
+    order = sorted(range(40), key=lambda i: round(after[i] - before[i], 3))
+    assert visit.column("was") == [f"{before[i]:.3f}" if before[i] else "–" for i in order]
+    assert visit.column("radius") == [f"{after[i]:.3f}" if after[i] else "–" for i in order]
+    first = visit.column("change")[0]
+    assert float(first.replace("−", "-")) == pytest.approx(after[order[0]] - before[order[0]])
+    said = Difference(changed, base).what_happened(0.5)
+    visit.page.locator("#changed").check()
+    assert len(visit.column("position")) == sum(map(bool, said))
+    for text in sorted({text for text in said if text}):
+        visit.page.select_option("#what", text)
+        assert len(visit.column("position")) == said.count(text)
+    visit.page.select_option("#result", "1")  # nothing changed in the original
+    assert visit.page.locator("#changed").is_disabled()
+    assert visit.page.locator("th[data-sort=position]").get_attribute("aria-sort") == "ascending"
+
+
+def test_a_change_of_what_is_shown_is_announced(visit: Visit) -> None:
+    said = visit.page.locator("#said")
+    assert (said.get_attribute("aria-live"), said.inner_text()) == ("polite", "")
+    visit.page.select_option("#result", "1")
+    assert said.inner_text().startswith("base is shown: certified at 0.5 on")
+    visit.page.locator(".verdicts li").first.click()  # a line of the verdict does the same
+    assert said.inner_text().startswith("int8 is shown: certified at 0.5 on")
+    assert visit.page.locator("#result").input_value() == "0"
+
+
+def test_a_telephone_shows_inputs_as_cards(browser: Any, file: Path) -> None:
+    opened = Visit(browser, file, viewport={"width": 400, "height": 900})
+    row = opened.page.locator("#inputs tbody tr").first
+    assert row.evaluate("e => getComputedStyle(e).display") == "grid"
+    names = row.locator("[data-label]").evaluate_all(
+        "all => all.filter(e => e.offsetParent).map(e => getComputedStyle(e, '::before').content)"
+    )
+    assert names == [f'"{n}"' for n in ("Input", "Label", "Prediction", "Original", "Radius", "Change", "Flips", "Passes", "Outcome")]  # fmt: skip
+    for cell in row.locator("[data-label]").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+    opened.page.locator("#sort").select_option("position")  # headings cannot be clicked here
+    assert opened.column("position") == [str(i) for i in range(3, 43)]
+    opened.page.close()
+
+
+def test_fifty_thousand_inputs_open_at_once(browser: Any, make_result: MakeResult, tmp_path: Path) -> None:
+    rows = np.arange(50_000) % 40
+    many = [make_result("base").take(rows), make_result("int8", seed=1, method="auto").take(rows)]
+    write_report(many, tmp_path / "report.html", RADII, data=None, split="test")
+    size = (tmp_path / "report.html").stat().st_size
+    assert size < 5_000_000
+    opened = Visit(browser, tmp_path / "report.html", viewport={"width": 1400, "height": 900})
+    assert opened.page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart") < 20_000
+    assert opened.page.locator("#inputs tbody tr").count() == 1_000
+    assert "of 50,000 inputs" in opened.page.locator(".sentence").first.inner_text()
+    link = opened.page.locator(".inputs a").first
+    assert link.get_attribute("href") == "report-inputs.csv"
+    assert (tmp_path / "report-inputs.csv").read_text().count("\n") == 50_001
+    opened.page.close()
 
 
 def test_a_hostile_result_runs_nothing(browser: Any, make_result: MakeResult, tmp_path: Path) -> None:

@@ -201,6 +201,14 @@ def test_the_command_writes_the_same_page_every_time_or_one_clear_line(
     assert "Certified accuracy at 0.25" in (tmp_path / "b.html").read_text()  # labels came with the data
     code, said = call(*files, "-o", tmp_path / "c.html")
     assert (code, "give --data SPEC to have them" in said) == (0, True)
+    code, said = call(
+        *files, "-o", tmp_path / "d.html", "--data", pictures(40), "--require", "acr>=9", "--require", "abstained<=1"
+    )
+    assert code == 0  # the page says it; what asked for it decides
+    assert "int8: not met: acr>=9 (it is" in said
+    assert "base: met: abstained<=1 (it is" in said
+    assert "✗ not met: acr&gt;=9" in (tmp_path / "d.html").read_text()
+    assert call(*files, "--require", "beauty>=1")[0] == 1
     (tmp_path / "x.parquet").write_text("hello")
     assert call(tmp_path / "x.parquet") == (1, f"error: expected a result that certify or recertify wrote with -o FILE.parquet, or a cache, got a file that is not Parquet: {tmp_path / 'x.parquet'}")  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.figures.chart import Chart, add_legend
+from recert.figures.chart import Chart, add_legend, tick_label
 from recert.figures.style import RECERT, Series, new_figure, paper_style
 from recert.report.bins import Bins, cost_bins, count_bins, share_bins
 from recert.report.results import Result
@@ -71,14 +71,15 @@ def _histogram(column: _Column, found: Sequence[tuple[str, Series, NDArray[Any]]
             if alone:
                 axes.stairs(counts, color=look.colour, fill=True, alpha=0.16, linewidth=0)
             axes.plot(full + 0.5, counts[full], **keywords | {"linestyle": "none", "gid": f"counts-{number}"})
-            marks[f"counts-{number}"] = [f"{start}{bins.names[i]}: {counts[i]} inputs" for i in full]
-            most = f"the fullest, {bins.names[counts.argmax()]}, has {counts.max()}"
-            description.append(f"{start}{len(values)} inputs in {len(counts)} bars; {most}")
+            marks[f"counts-{number}"] = [f"{start}{bins.names[i]}: {counts[i]:,} inputs" for i in full]
+            most = f"the fullest, {bins.names[counts.argmax()]}, has {counts.max():,}"
+            description.append(f"{start}{len(values):,} inputs in {len(counts)} bars; {most}")
             legend.append((name, axes.plot([], [], **keywords)[0]))
         places, labels = zip(*bins.ticks, strict=True)
         axes.set_xticks(places, labels)
         axes.set(xlabel=column.label, ylabel="inputs", ylim=(0, 1.08 * axes.dataLim.y1))
         axes.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        axes.yaxis.set_major_formatter(tick_label)
         add_legend(figure, legend)
     return Chart(column.name, column.title, ". ".join(description) + ".", figure, marks)
 
@@ -103,6 +104,7 @@ def flip_figures(results: Sequence[Result], names: Sequence[str]) -> list[Chart]
             axes.set_xticks(places, labels)
             axes.set(xlabel="flips per input", ylabel="inputs", ylim=(0, top))
             axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+            axes.yaxis.set_major_formatter(tick_label)
         said = {f"bar-{i}": [f"{bins.names[i]} flips: {counts[i]:,} inputs"] for i in full}
         text = "; ".join(each for (each,) in said.values()) or "nothing was replayed"
         charts.append(Chart(name, result.name, f"{result.name}: {text}.", figure, said))
