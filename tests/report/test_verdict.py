@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from recert.report import Result
 from recert.report.alignment import align
 from recert.report.difference import Difference, original_of
-from recert.report.input_table import Compared, inputs_as_csv, telling_rows
+from recert.report.input_table import Compared, first_rows, inputs_as_csv, telling_rows
 from recert.report.page import compared_inputs, verdicts_of
 from recert.report.summary import mean_interval, summarise
 from recert.report.verdict import conclusion, percent_of, radius_of_verdicts
@@ -133,6 +133,13 @@ def test_the_most_telling_rows_are_those_that_changed_and_then_lost_most(results
     assert telling_rows(compared, 7).tolist() == [0, 1, 2, 3, 4, 5, 7]
     alone = [Compared(results[1], None, 0.5)]
     assert telling_rows(alone, 2).tolist() == [4, 6]  # one is wrong, and of the rest a smallest radius
+
+
+def test_the_largest_losses_come_first_without_any_script(results: list[Result]) -> None:
+    rows = first_rows(compared_inputs(results, [0.5])[0], np.arange(8), None)
+    assert [row["number"] for row in rows][:2] == [4, 5]
+    assert [row["change"] for row in rows] == sorted(row["change"] for row in rows)
+    assert [(row["was"], row["radius"], row["what"]) for row in rows if row["number"] == 2] == [(0.6, 0.45, "lost at 0.5: change")]  # fmt: skip
 
 
 def test_all_inputs_are_in_the_csv(results: list[Result]) -> None:
