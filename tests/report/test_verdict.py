@@ -122,7 +122,7 @@ def test_the_interval_of_the_average_radius_is_that_of_student(results: list[Res
 
 
 def test_shares_have_three_digits() -> None:
-    assert [percent_of(k, n) for k, n in ((1, 3), (1, 1000), (1, 100_000), (0, 3), (3, 3))] == ["33.3%", "0.1%", "< 0.01%", "0%", "100%"]  # fmt: skip
+    assert [percent_of(k, n) for k, n in ((1, 3), (1, 1000), (1, 100_000), (0, 3), (3, 3))] == ["33.3%", "0.1%", "<\u00a00.01%", "0%", "100%"]  # fmt: skip
 
 
 def test_the_most_telling_rows_are_those_that_changed_and_then_lost_most(results: list[Result]) -> None:

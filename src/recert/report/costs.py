@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.ticker import MaxNLocator
 
 _ARROW = {"arrowstyle": "-|>", "shrinkA": 4, "shrinkB": 0, "linewidth": 0.9, "mutation_scale": 7, "color": "black"}
-_BAR = 0.36
+_BAR = 0.3
 
 
 def passes_figure(results: Sequence[Result]) -> Chart | None:
@@ -29,10 +29,14 @@ def passes_figure(results: Sequence[Result]) -> Chart | None:
     said: list[str] = []
     legend: dict[str, Any] = {}
     with paper_style():
-        figure, (axes,) = new_figure(height=0.7 + 0.46 * len(changed))
+        figure, (axes,) = new_figure(height=0.7 + 0.55 * len(changed))
         for row, (result, gain) in enumerate(changed):
             passes = result.certificates.mean_forward_passes
             others, text, name = _instead(result, gain, results)
+            title = axes.annotate(
+                shortened(result.name), (0, row - _BAR), (2, 1), textcoords="offset points", va="bottom"
+            )
+            title.set_parse_math(False)
             bar = axes.barh(row - _BAR / 2, passes, _BAR, color=RECERT.colour)
             legend.setdefault("re-certification", bar)
             _at_end(axes, passes, row - _BAR / 2, f"{passes:,.0f}", bold=True)
@@ -42,12 +46,9 @@ def passes_figure(results: Sequence[Result]) -> Chart | None:
                 legend.setdefault(name, bar)
                 _at_end(axes, others, row + _BAR / 2, text)
                 said[-1] += f", {name} {text}"
-        axes.set_yticks(range(len(changed)), [shortened(result.name) for result, _ in changed])
-        for label in axes.get_yticklabels():
-            label.set_parse_math(False)
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
+        axes.set_yticks([])
+        # Names above the bars and not beside them: a long one would leave no room for the bars.
+        axes.set_ylim(len(changed) - 0.6, -0.8)
         axes.margins(x=0.26)  # for the numbers at the ends of the bars
         axes.set_xlim(left=0)
         axes.set_xlabel("forward passes per input")

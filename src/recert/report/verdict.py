@@ -55,6 +55,11 @@ class Verdict:
         return None if not met or None in met else all(met)
 
     @property
+    def told_apart(self) -> bool:
+        """Whether it is known what was lost to the budget and what to the change."""
+        return self.losses is not None and self.losses.to_change is not None
+
+    @property
     def sentence(self) -> str:
         """What the files say about this model."""
         at = f" at {self.radius:g}" if self.radius else ""
@@ -141,7 +146,9 @@ def percent_of(count: int, total: int) -> str:
     """
     share = 100 * count / total if total else 0.0
     return (
-        f"{share:.{2 if share < 1 else 1}f}".rstrip("0").rstrip(".") + "%" if share >= 0.005 or not count else "< 0.01%"
+        f"{share:.{2 if share < 1 else 1}f}".rstrip("0").rstrip(".") + "%"
+        if share >= 0.005 or not count
+        else "<\u00a00.01%"
     )
 
 
