@@ -10,6 +10,7 @@ from recert.cli.output import Row, check_log, check_output, say, say_rows_sent, 
 from recert.cli.requirements import check_forms, check_labels, enough, met, said_of
 from recert.cli.shards import parse_shard, plain_name
 from recert.cli.stopping import INTERRUPTED
+from recert.cli.unused_to_noise import said_of_training
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,6 +193,8 @@ def certify(
     remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
     if decided is None and not cache.manifest.plan:
         remark += f"; re-certify a changed model with:\n  recert recertify --store {store} ..."
+    if decided is None:
+        remark += said_of_training(network, dataset.inputs, certificates, model.model, run.batch_size)
     finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
@@ -265,7 +268,8 @@ def predict(
     }
     if dataset.labels is not None:
         row["smoothed accuracy"] = predicted.smoothed_accuracy(dataset.labels)
-    finish(predicted, dataset, result, row, predicted.guarantee)
+    remark = predicted.guarantee + said_of_training(network, dataset.inputs, predicted, model.model, run.batch_size)
+    finish(predicted, dataset, result, row, remark)
 
 
 def finish(

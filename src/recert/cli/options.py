@@ -61,7 +61,7 @@ Data = Annotated[
         "--data",
         "-d",
         metavar="DATA",
-        help="digits, cifar10:DIR, FILE.npz, folder:DIR\\[?size=N] or torchvision:NAME:DIR.",
+        help="digits, cifar10:DIR, tiny-imagenet:DIR, FILE.npz, folder:DIR\\[?size=N] or torchvision:NAME:DIR.",
     ),
 ]
 Identity = Annotated[

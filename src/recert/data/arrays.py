@@ -2,6 +2,8 @@
 
 import tokenize
 import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,34 @@ def npz_source(path: Path) -> Source:
 
 
 def _read(path: Path) -> tuple[NDArray[Any], Labels | None]:
+    with _opened(path) as file:
+        inputs = next((file[key] for key in INPUT_KEYS if key in file), None)
+        labels = next((file[key] for key in LABEL_KEYS if key in file), None)
+        names = ", ".join(file.files) or "nothing"
+    if inputs is None:
+        raise UnusableData(f"expected an array named {' or '.join(INPUT_KEYS)} in {path}, got {names}; rename it")
+    for array in (inputs, labels):
+        _check_plain(array, path)
+    return inputs, labels
+
+
+def plain_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Arrays of a file by name, all of which must be there."""
+    with _opened(path) as file:
+        found = {name: file[name] for name in names if name in file}
+    for name in names:
+        if name not in found:
+            raise UnusableData(f"expected an array named {name} in {path}, got {', '.join(found) or 'nothing'}")
+        _check_plain(found[name], path)
+    return found
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The file, read without pickling; whatever is wrong with it becomes one error."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            inputs = next((file[key] for key in INPUT_KEYS if key in file), None)
-            labels = next((file[key] for key in LABEL_KEYS if key in file), None)
-            names = ", ".join(file.files) or "nothing"
+            yield file
     except (
         ValueError,
         OSError,
@@ -44,12 +69,11 @@ def _read(path: Path) -> tuple[NDArray[Any], Labels | None]:
             f"expected an .npz file of plain arrays, got {path}, which is not one ({error}); nothing of it was run. "
             "Write it with numpy.savez(FILE, inputs=..., labels=...)"
         ) from None
-    if inputs is None:
-        raise UnusableData(f"expected an array named {' or '.join(INPUT_KEYS)} in {path}, got {names}; rename it")
-    for array in (inputs, labels):
-        if array is not None and not isinstance(array, np.ndarray):
-            raise UnusableData(f"expected plain arrays in {path}, got a member that is none; write it with numpy.savez")
-    return inputs, labels
+
+
+def _check_plain(array: Any, path: Path) -> None:
+    if array is not None and not isinstance(array, np.ndarray):
+        raise UnusableData(f"expected plain arrays in {path}, got a member that is none; write it with numpy.savez")
 
 
 def _check_inputs(inputs: NDArray[Any], path: Path) -> None:

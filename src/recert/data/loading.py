@@ -11,6 +11,7 @@ SPLITS = ("train", "test")
 DATA_FORMS = (
     ("digits", "scikit-learn's 8x8 digits, 1,438 to train and 359 to test"),
     ("cifar10[:DIR]", "CIFAR-10 in its binary or python layout; DIR is $RECERT_CIFAR10 or ./data unless given"),
+    ("tiny-imagenet:DIR", "Tiny ImageNet, 200 classes of ImageNet in 64 x 64 pixels, as unpacked or packed"),
     ("FILE.npz", "arrays `inputs` (or x, images) and `labels` (or y)"),
     ("folder:DIR[?size=N]", "images of one size, or resized to N x N pixels, one directory for each class"),
     ("torchvision:NAME:DIR", "a data set of torchvision that is already in DIR"),
@@ -47,6 +48,10 @@ def _source(spec: str, split: str) -> Source:
         from recert.data.cifar10 import cifar10_source
 
         return cifar10_source(Path(rest or os.environ.get("RECERT_CIFAR10") or "data"), split)
+    if kind == "tiny-imagenet" and rest:
+        from recert.data.tiny_imagenet import tiny_imagenet_source
+
+        return tiny_imagenet_source(Path(rest), split)
     if kind == "folder" and rest:
         from recert.data.image_folder import folder_source
 
@@ -63,7 +68,7 @@ def _source(spec: str, split: str) -> Source:
 
 
 def _unknown(spec: str, kind: str) -> ValueError:
-    close = difflib.get_close_matches(kind, ["digits", "cifar10", "folder", "torchvision"], n=1)
+    close = difflib.get_close_matches(kind, ["digits", "cifar10", "tiny-imagenet", "folder", "torchvision"], n=1)
     hint = f"did you mean {close[0]!r}?" if close else "check its spelling"
     if Path(spec).is_dir():
         hint = f"write folder:{spec} for a folder of images, cifar10:{spec} for CIFAR-10"

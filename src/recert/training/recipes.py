@@ -61,7 +61,7 @@ RECIPES = {
 
 # Of a network that nobody here has seen: AdamW needs no learning rate of its own for each, with batch normalisation or without.
 _FRESH = Recipe(epochs=40, batch_size=128, learning_rate=1e-3, optimizer="adamw", weight_decay=0.01)
-_FINE_TUNING = replace(_FRESH, epochs=10, learning_rate=5e-4)
+_FINE_TUNING = replace(_FRESH, epochs=10)
 _STEPS_AN_EPOCH = 50
 _SMALLEST_BATCH = 32
 _FEWEST_STEPS = 100

@@ -41,6 +41,7 @@ def train(
     consistency: float | None = None,
     flip: bool | None = None,
     crop: int | None = None,
+    recipe: Recipe | None = None,
     stream: bool | None = None,
     compile: bool = False,
     seed: int = 0,
@@ -57,10 +58,11 @@ def train(
     which the network will be certified with. Files are `NAME-SIGMA.safetensors` and `.json`; for other families than Gaussian they are named
     by the noise (`digits-laplace-0.5`).
 
-    What is not given follows from the network and the data. A network that already knows the classes is fine-tuned: 10 epochs, with half of the
-    learning rate of one that does not, which has 40; small data sets are gone through more often, in 1,000 and 4,000 steps. Colour images of 32 x 32 and larger are mirrored (`flip`) and moved by up to an eighth
+    What is not given follows from the network and the data. A network that already knows the classes is fine-tuned in 10 epochs, one that does not
+    has 40; small data sets are gone through more often, in 1,000 and 4,000 steps. Colour images of 32 x 32 and larger are mirrored (`flip`) and moved by up to an eighth
     (`crop` pixels), nothing else is. `consistency` is lambda of Jeong and Shin (2020), usually 10 or 20: two noisy copies of each input
-    are pulled towards the same answer, which takes twice the time and gives larger radii. Data that memory does not hold are streamed.
+    are pulled towards the same answer, which takes twice the time and gives larger radii. `recipe` is a `Recipe` instead of the usual one, with
+    `optimizer` and `label_smoothing`. Data that memory does not hold are streamed.
 
     The state is saved after every epoch: the same call continues an interrupted training, on a CPU to the same bits, and returns a finished
     one as it is. `resume=False` starts afresh.
@@ -74,11 +76,12 @@ def train(
     )
     if trained and subject.start is None:
         subject = replace(subject, start=weights_digest(subject.network))
-    usual = usual_recipe(
-        subject.entry.name if subject.entry else None, trained=trained, count=examples.count, shape=examples.shape
-    )
+    if recipe is None:
+        entry = subject.entry.name if subject.entry else None
+        recipe = usual_recipe(entry, trained=trained, count=examples.count, shape=examples.shape)
+        recipe = replace(recipe, batch_size=examples.usual_batch or recipe.batch_size)
     recipe = _changed(
-        replace(usual, batch_size=examples.usual_batch or usual.batch_size), epochs=epochs, batch_size=batch_size,
+        recipe, epochs=epochs, batch_size=batch_size,
         learning_rate=learning_rate, consistency=consistency, flip=flip, crop=crop,
     )  # fmt: skip
     _check_images(recipe, examples)
