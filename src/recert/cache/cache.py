@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from recert.cache import limits, parts
 from recert.cache.batches import Batches
+from recert.cache.certifying import certificates_of, certified_of, settings_of, table_of
 from recert.cache.checking import STREAMS, examine, named_first
 from recert.cache.looks import Inputs, Looks, Size, has_a_name, note_size, sizes_seen
-from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest, short_identity
+from recert.cache.manifest import MANIFEST, SIGNATURE, Manifest
 from recert.cache.recovery import cut_parts, last_good_manifest, put_manifest, read_manifest
+from recert.cache.requiring import require_equal_votes, require_inputs, require_promise
 from recert.cache.signatures import signed_manifest, wanted_key
 from recert.cache.votes import VoteTable
 from recert.cache.writer import INPUTS_PER_PART, PartWriter
-from recert.certificates import Certificates, Outcome, Settings, certified, claim_one_sided, claim_two_sided
-from recert.certificates.html_table import html_table, result_rows
-from recert.errors import CorruptCache, IncompleteCache, UnknownInputs, UnusableModel
+from recert.certificates import Certificates, Settings
+from recert.errors import CorruptCache, UnusableModel
 from recert.interrupts import uninterrupted
 from recert.models.numerics import Numerics
 from recert.noise import Stream
@@ -54,21 +55,7 @@ class Cache:
         return f"<Cache {where}: {len(self.digests)} inputs, {votes}, {m.noise.spec}, seed {m.seed}>"
 
     def _repr_html_(self) -> str:
-        m = self.manifest
-        rows = {
-            "where": "in memory" if self._directory is None else str(self._directory),
-            "model": m.names.get("model", f"{m.model.weights[:12]}, {m.model.structure[:40]}"),
-            "inputs": f"{len(self.digests):,}",
-            "noise": f"{m.noise.spec}, seed {m.seed}",
-            "n": f"{m.samples:,}, and {m.selection_samples:,} to choose the class"
-            if self.promises_votes
-            else "scattered votes",
-        }
-        if self.promises_votes:
-            rows |= {"alpha": f"{m.alpha:g}, {m.certificate}"}
-            missing = sum(len(gap) for _, _, gap in self.missing())
-            rows |= {"votes missing": f"{missing:,}"} if missing else result_rows(self.certificates)
-        return html_table("Cache", rows)
+        return table_of(self, "in memory" if self._directory is None else str(self._directory))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None) -> Self:
@@ -178,13 +165,7 @@ class Cache:
 
     def require_equal_votes(self, purpose: str) -> None:
         """IncompleteCache unless every input has as many estimation votes, with what to do about it."""
-        m = self.manifest
-        if m.plan:
-            raise IncompleteCache(
-                f"expected a cache with equally many votes of every input {purpose}, got one whose votes were shared out (plan {m.plan}, "
-                f"{m.samples} in the mean); run certify again with this store and plan='uniform' (--plan uniform), which draws what is "
-                "missing, or use another store"
-            )
+        require_equal_votes(self, purpose)
 
     @property
     def promises_votes(self) -> bool:
@@ -273,39 +254,11 @@ class Cache:
 
     def certify(self, *, alpha: float | None = None, certificate: str | None = None) -> Certificates:
         """Certificates from the votes, at any alpha: the votes do not depend on it."""
-        alpha = self.manifest.alpha if alpha is None else alpha
-        certificate = certificate or self.manifest.certificate
-        noise = self.manifest.noise
-        selection, estimation = (self.counts(stream) for stream in STREAMS)
-        n = np.array([self.manifest.wanted_of(digest, Stream.ESTIMATION) for digest in self.digests], dtype=np.int64)
-        top, top_votes, rival_votes = _by_class(selection, estimation)
-        # Without a vote all but one might have been for a rival: bounds on a single vote, none of it for the class, certify nothing.
-        if certificate == "two-sided":
-            claims = claim_two_sided(top, top_votes, np.maximum(rival_votes, n == 0), np.maximum(n, 1), alpha, noise)
-        else:
-            claims = claim_one_sided(top, top_votes, np.maximum(n, 1), alpha, noise)
-        claims.outcome[n == 0] = Outcome.LEFT_OUT_BY_PLAN.value
-        passes = n + self.manifest.selection_samples
-        result = Certificates.build(
-            self.digests,
-            claims,
-            self.settings(method="certify", certificate=certificate, alpha=alpha),
-            noise,
-            top_votes=top_votes,
-            samples=n,
-            forward_passes=passes,
-            seconds=np.array([self._table.seconds(digest) for digest in self.digests]),
-            nobody=passes - selection.sum(axis=1) - estimation.sum(axis=1),
-        )
-        # An input that is given twice was drawn once: `take` charges its forward passes to the first row only.
-        return result.take(_first_of_each(self.digests))
+        return certificates_of(self, self._table.seconds, alpha=alpha, certificate=certificate)
 
     def certified(self, *, alpha: float, certificate: str) -> NDArray[np.bool_]:
         """Which inputs `certify` certifies, and nothing else about them."""
-        self.require_equal_votes("to tell which are certified")
-        selection, estimation = (self.counts(stream) for stream in STREAMS)
-        _, top_votes, rival_votes = _by_class(selection, estimation)
-        return certified(top_votes, rival_votes, self.manifest.samples, alpha, certificate=certificate)
+        return certified_of(self, alpha=alpha, certificate=certificate)
 
     @property
     def certificates(self) -> Certificates:
@@ -314,14 +267,7 @@ class Cache:
 
     def settings(self, *, method: str, certificate: str, alpha: float, error: float | None = None) -> Settings:
         """Settings of certificates that are drawn from this cache alone."""
-        m = self.manifest
-        claims = max(m.claims, len(m.inputs)) if m.claims or m.family > 1 else 0
-        return Settings(
-            method=method, certificate=certificate, alpha=alpha, error=alpha if error is None else error,
-            noise=m.noise.spec, seed=m.seed, samples=m.samples, selection_samples=m.selection_samples,
-            model=asdict(m.model), numerics=m.numerics, looks=self.sizes, family=m.family, claims=claims, plan=m.plan,
-            same_models=tuple(map(short_identity, m.same_models)),
-        )  # fmt: skip
+        return settings_of(self, method=method, certificate=certificate, alpha=alpha, error=error)
 
     @property
     def batches(self) -> Batches:
@@ -387,16 +333,7 @@ class Cache:
     def about(self, digests: Sequence[str]) -> "Cache":
         """The same cache, viewed for other inputs. Inputs that it does not hold are named."""
         self._require_promise()  # a view is used to certify, replay or audit all votes of these inputs
-        known = set(self.manifest.inputs)
-        unknown = [i for i, digest in enumerate(digests) if digest not in known]
-        if unknown:
-            named = ", ".join(map(str, unknown[:10])) + (", ..." if len(unknown) > 10 else "")
-            whose = (
-                "all of them: this cache was made for other data" if len(unknown) == len(digests) else f"inputs {named}"
-            )
-            raise UnknownInputs(
-                f"{len(unknown)} of {len(digests)} inputs are not in the cache ({whose}); certify them first, on the same store"
-            )
+        require_inputs(self, digests)
         view = Cache(self.manifest, self._directory, digests)
         view._table = self._table
         return view
@@ -421,16 +358,7 @@ class Cache:
         return list(examine(path).problems)
 
     def _require_promise(self) -> None:
-        if not self.promises_votes:
-            raise IncompleteCache(
-                f"expected a cache with all votes of its inputs, got {self!r}; run certify with this store to draw the others, or "
-                "read its votes with CachingSource.from_store"
-            )
-        if waiting := self.to_be_planned():
-            raise IncompleteCache(
-                f"{len(waiting)} inputs lack selection votes, by which the other votes are shared out (plan {self.manifest.plan}); run the "
-                "same certify again: it continues where it stopped"
-            )
+        require_promise(self)
 
     def _write_part(self, rows: list[parts.Row]) -> None:
         assert self._directory is not None
@@ -454,20 +382,3 @@ class Cache:
 def _refused(error: CorruptCache) -> None:
     """A cache with a part that is wrong is not opened."""
     raise error
-
-
-def _by_class(
-    selection: NDArray[np.int64], estimation: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The class of each input, its votes, and those of the largest rival."""
-    # Selection votes choose the class, estimation votes bound it: the same votes for both would favour the class they chose.
-    rows, top = np.arange(len(selection)), selection.argmax(axis=1)
-    rivals = estimation.copy()
-    rivals[rows, top] = 0
-    return top, estimation[rows, top], rivals.max(axis=1)
-
-
-def _first_of_each(digests: Sequence[str]) -> NDArray[np.int64]:
-    """For every position, the first position with the same input: repeats of an input take no further votes."""
-    first: dict[str, int] = {}
-    return np.array([first.setdefault(digest, i) for i, digest in enumerate(digests)], dtype=np.int64)

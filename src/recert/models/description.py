@@ -9,7 +9,8 @@ from torch import nn
 from recert.models.digest import weights_of
 from recert.models.identity import Description
 from recert.models.inference import PreparedModel
-from recert.models.structure import part_digests, unwrapped
+from recert.models.structure import part_digests
+from recert.models.walk_modules import unwrapped
 
 MOST_PARTS = 128
 """So many are kept: of a network with more, one for each layer, or for each block of layers."""

@@ -13,8 +13,9 @@ from recert.models.inference import PreparedModel, tf32_flags
 from recert.models.numerics import Numerics
 from recert.models.permanent import masked, masks
 from recert.models.process_settings import unusual_settings
-from recert.models.structure import structure_digest, unwrapped
+from recert.models.structure import structure_digest
 from recert.models.tensors import bytes_of, held_by, parts_of, tensors_in
+from recert.models.walk_modules import unwrapped
 
 MOST_SHOWN = 300
 
