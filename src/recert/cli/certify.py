@@ -298,7 +298,7 @@ def finish(
             show([{name: each.get(name) for name in row if name != "method"} for each in rows], wanted.format)
         else:
             show([row], wanted.format)
-        say(remark)
+        say(remark, markup=False)
     invalid = certificates.nobody.sum()
     if invalid:
         # An invalid vote counts for no class: the certificate holds, but the model or its precision should be looked at.

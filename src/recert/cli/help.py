@@ -1,18 +1,19 @@
 """`--help`: option names are whole at any width, and options are in panels by what they are for."""
 
 import inspect
-import io
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 from typer import Typer
 from typer.core import TyperCommand, TyperGroup
+
+from recert.cli.tables import console_like
 
 PANELS = {
     "Essentials": (),
@@ -58,8 +59,7 @@ class App(Typer):
 
 def help_of(command: Any, ctx: Any) -> str:
     """The help of a command as text, as wide as the terminal."""
-    text = io.StringIO()
-    console = Console(file=text, force_terminal=True if sys.stdout.isatty() else None, emoji=False, highlight=False)
+    console, text = console_like(sys.stdout)
     console.width = min(console.width, WIDEST)
     usage = " ".join(("Usage:", ctx.command_path, *_usage(command)))
     parts: list[RenderableType] = [Text(usage, style="bold"), "", *_paragraphs(command.help or "")]

@@ -1,7 +1,6 @@
 """How results are printed: a table for people, JSON and CSV for programs."""
 
 import csv
-import io
 import json
 import math
 import os
@@ -35,8 +34,7 @@ def say(line: str = "", *, markup: bool = True) -> None:
 
     Lines that begin with blanks are commands, which people copy: they are not broken.
     """
-    text = io.StringIO()
-    console = console_like(sys.stderr, text, highlight=False)
+    console, text = console_like(sys.stderr)
     for each in line.split("\n"):
         try:
             said = Text.from_markup(each, emoji=False) if markup else Text(each)

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -72,8 +72,7 @@ def print_columns(columns: Sequence[Column], *, title: str | None = None, least:
         goes = next((name for name in least if name in names), names[-1])
         left_out.append(goes)
         shown = [column for column in shown if column.name != goes or column is shown[0]]
-    text = io.StringIO()
-    console = console_like(sys.stdout, text, width=max(width, _taken(shown)), highlight=False)
+    console, text = console_like(sys.stdout, width=max(width, _taken(shown)))
     for line in ["", *textwrap.wrap(title, width)] if title else []:
         console.print(Text(line, style="italic"), soft_wrap=True)
     console.print(_table(shown, width))
@@ -156,7 +155,24 @@ def at_words(text: Text, width: int) -> list[Text]:
     return lines
 
 
-def console_like(stream: TextIO, text: io.StringIO, **options: object) -> Console:
-    """A console that writes into a text as it would on the stream. On the stream, rich ends the process if its reader has left."""
+class Written(io.StringIO):
+    """Text on its way to a stream. rich draws with plain characters where the stream's encoding has no others, and ends the process
+    where the reader of a stream has left: so it writes here, and the text is printed with care."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._of_stream = getattr(stream, "encoding", None) or "utf-8"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._of_stream
+
+
+def console_like(stream: TextIO, **options: Any) -> tuple[Console, Written]:
+    """A console that writes as it would on the stream, and what it has written."""
+    text = Written(stream)
     # Without emoji: a model mynets:factory:... is no picture of a factory.
-    return Console(file=text, force_terminal=True if stream.isatty() else None, emoji=False, **options)  # type: ignore[arg-type]
+    console = Console(
+        file=text, force_terminal=True if stream.isatty() else None, emoji=False, highlight=False, **options
+    )
+    return console, text

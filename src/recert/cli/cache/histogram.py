@@ -1,5 +1,6 @@
 """Counts as bars of text."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ def bins(values: Any, edges: list[float]) -> list[Bin]:
 def draw(title: str, chart: list[Bin]) -> None:
     """A line per bin on stdout."""
     most = max(1, *(b.inputs for b in chart))
+    block = "█" if (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf") else "#"
     with printing():
         print(f"\n{title}")
         for b in chart:
-            print(f"{b.start:.3f} to {b.end:.3f}  {'█' * round(WIDTH * b.inputs / most):{WIDTH}}  {b.inputs:,}")
+            print(f"{b.start:.3f} to {b.end:.3f}  {block * round(WIDTH * b.inputs / most):{WIDTH}}  {b.inputs:,}")
