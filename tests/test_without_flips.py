@@ -80,6 +80,14 @@ def test_fresh_votes_are_compared_with_the_cached_share(
         assert radius == pytest.approx(max(0.0, SIGMA * norm.ppf(lower)), abs=1e-9)
 
 
+def test_it_is_known_whatever_auto_chose(changed: StoredVotes, original: StoredVotes) -> None:
+    cache = recert.certify(original, None, noise=Gaussian(SIGMA), samples=SAMPLES, selection_samples=200)
+    found = recert.recertify(changed, None, cache, samples=1_200)
+    assert {"scratch-cached", "scratch"} & set(found.method)  # fresh votes, beyond half of the cache
+    assert found.radius_without_flips is not None
+    assert not np.isnan(found.radius_without_flips).any()
+
+
 def test_baselines_and_the_original_have_none_and_inputs_without_votes_have_0(
     changed: StoredVotes, original: StoredVotes
 ) -> None:

@@ -62,6 +62,8 @@ def test_gains_are_measured_at_equal_radius_and_only_over_the_same_model(make_re
     assert gains([ours, curve[1]])[0] is None  # it starts above: nothing is known below
     assert gains([ours, scratch(1_000, 0.5, alpha=0.001), scratch(1_000, 0.5, noise="gaussian:1")])[0] is None
     assert gain_over(0, 0.5, [1], [0.4]) is None
+    decided = make_result("ours", method="sequential-replays", alpha=0.002, at=(0.5,))
+    assert gains([decided, *curve])[0] is None  # its radii are 0.5 or 0
     proxied = make_result("ours", method="auto", alpha=0.002, proxy={"made by": "int8"})
     assert gains([proxied, *curve])[0] is None  # most of its passes are of another network
     assert gains([ours, make_result("s", alpha=0.002, passes=1, proxy={"made by": "int8"})])[0] is None

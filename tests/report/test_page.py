@@ -17,7 +17,7 @@ from recert.data import load_data
 from recert.models.numerics import Numerics
 from recert.report import Result, write_result
 from recert.report.alignment import align
-from recert.report.figures import write_figures
+from recert.report.figures import charts, write_figures
 from recert.report.matching import add_data
 from recert.report.page import render_page
 from tests.report.conftest import SETTINGS, MakeResult
@@ -252,3 +252,19 @@ def test_the_demo_ends_with_a_page(
     assert "7 baseline results, from scratch" in words
     assert "report.html" in capsys.readouterr().err
     assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 7
+
+
+def test_of_results_decided_at_a_radius_nothing_else_is_said(make_result: MakeResult) -> None:
+    base, whole = make_result("base"), make_result("whole", seed=1, method="auto")
+    decided = make_result("decided", seed=2, method="sequential-replays", at=(0.3,))
+    c = decided.certificates
+    decided = replace(decided, certificates=replace(c, radius=np.where(c.radius >= 0.3, 0.3, 0.0)))
+    words = " ".join(Elements(render_page(align([base, decided, whole]), RADII)).text.split())
+    cards = words[words.index("decided original → now") : words.index("whole original → now")]
+    assert "Every input was decided at 0.3: of other radii nothing is known." in cards
+    assert "Certified accuracy at 0.3" in cards
+    assert "Certified accuracy at 0.5" not in cards
+    assert "Average certified radius" not in cards
+    assert "decided: certified at 0.3 on" in words
+    assert "Certified accuracy at 0.5" in words[words.index("whole original → now") :]
+    assert [chart.title for chart in charts(align([base, decided, whole])).accuracy] == ["whole"]

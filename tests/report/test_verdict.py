@@ -104,6 +104,9 @@ def test_inputs_are_counted_at_the_radius_that_was_asked_for(results: list[Resul
     assert radius_of_verdicts(results, [0.25, 0.5, 1.0], []) == 0.5
     assert radius_of_verdicts(results, [0.1, 0.2, 0.3], []) == 0.2
     assert radius_of_verdicts(results, [0.25, 0.5], ["acr>=0.1", "accuracy:0.75>=0.1"]) == 0.75
+    settings = replace(results[0].certificates.settings, at=(0.25,))
+    decided = replace(results[0], certificates=replace(results[0].certificates, settings=settings))
+    assert radius_of_verdicts([results[1], decided], [0.25, 0.5], []) == 0.25
 
 
 def test_only_the_same_noise_is_compared(results: list[Result]) -> None:

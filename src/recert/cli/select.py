@@ -13,6 +13,7 @@ from recert.cli import options as o
 from recert.cli.output import RESULTS, check_output, print_json, say, say_drawn, show, write
 from recert.cli.saving import MODELS, check_save, with_ending
 from recert.cli.saving import save as save_model
+from recert.cli.shards import plain_name
 from recert.cli.tables import stdout_width
 
 if TYPE_CHECKING:
@@ -254,4 +255,11 @@ def _write(chosen: "Chosen", path: Path, data: "Dataset") -> None:
     elif chosen.certificates is None:
         say(f"there is no winner, so nothing was written to {path}")
     else:
-        write(chosen.certificates, path, data.labels, data.indices)
+        write(
+            chosen.certificates,
+            path,
+            data.labels,
+            data.indices,
+            model=plain_name(str(chosen.winner)),
+            data=plain_name(data.name),
+        )

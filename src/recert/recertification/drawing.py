@@ -58,7 +58,7 @@ class Replayed:
     counts: Counts | None = None
     cost: Cost = Cost()
     cached: Ints | None = None
-    """The original's votes by class, with which fresh votes are compared."""
+    """The original's votes by class, with which fresh votes are compared; None for baselines, which owe nothing to the original."""
 
     @property
     def row(self) -> int:
@@ -121,7 +121,8 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
             blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
             block = []
         counts = each.option.method.count(noises, votes.votes, terms[each.option])
-        block.append(Replayed(each, counts, Cost.of(votes), task.cached_counts[each.row]))
+        original = None if task.method.baseline else task.cached_counts[each.row]
+        block.append(Replayed(each, counts, Cost.of(votes), original))
     if block:
         blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
     return blocks
@@ -146,12 +147,12 @@ def bounded(block: Block, pool: Executor | None) -> Block:
 
 
 def _bounds_of(inputs: Sequence[Replayed], terms: Terms) -> Bounded:
-    method, compare = inputs[0].assignment.option.method, not inputs[0].assignment.option.method.baseline
+    method = inputs[0].assignment.option.method
     counts = [each.counts for each in inputs if each.counts is not None]
     claimed = method.bound(counts, terms)
     calm = [
         method.without_flips(each.counts, each.assignment.top, each.cached)
-        if compare and each.counts is not None and each.cached is not None
+        if each.counts is not None and each.cached is not None
         else None
         for each in inputs
     ]

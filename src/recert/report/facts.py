@@ -22,8 +22,9 @@ def title(results: Sequence[Result]) -> str:
     changed = sum(result.is_changed for result in results)
     original = next((r for r in results if r.is_original and r.model), None)
     model = None if original is None else original.model
-    if not changed:
-        return f"{model}: robustness certificates" if model and len(results) == 1 else "Robustness certificates"
+    if len(results) == 1 or not changed:
+        model = model or (results[0].model if len(results) == 1 else None)
+        return f"{model}: robustness certificates" if model else "Robustness certificates"
     several = "1 changed model" if changed == 1 else f"{changed} changed models"
     against = " against the original" if any(result.is_original for result in results) else ""
     return f"{model}: {several}{against}" if model else f"{several[:1].upper()}{several[1:]}{against}"

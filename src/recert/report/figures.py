@@ -23,6 +23,8 @@ class Charts:
     passes: Chart | None
     accuracy: list[Chart]
     """One for each changed model, or one for all if none is compared with an original."""
+    compared: bool
+    """Whether these are differences to an original."""
     flips: list[Chart]
     cost: Chart | None
 
@@ -34,15 +36,18 @@ class Charts:
 def charts(results: Sequence[Result], radii: Sequence[float] = ()) -> Charts:
     """What compares these results; descriptions say the numbers at these radii."""
     changed = [result for result in results if result.is_changed]
-    compared = [Difference(r, original) for r in changed if (original := original_of(r, results)) is not None]
+    # Where inputs were decided at a radius, nothing is known of others: there is no curve.
+    whole = [result for result in results if not result.certificates.settings.at]
+    compared = [Difference(r, original) for r in whole if (original := original_of(r, results)) is not None]
+    accuracy = []
+    if compared:
+        names = _names("certified-accuracy", [each.result for each in compared])
+        accuracy = difference_figures(compared, names, results, radii)
+    elif whole:
+        accuracy = [accuracy_figure(whole, radii)]
     replayed = [result for result in changed if result.certificates.replayed.any()]
-    accuracy = (
-        difference_figures(compared, _names("certified-accuracy", [each.result for each in compared]), results, radii)
-        if compared
-        else [accuracy_figure(results, radii)]
-    )
     flips = flip_figures(replayed, _names("flips", replayed))
-    return Charts(passes_figure(results), accuracy, flips, cost_figure(results))
+    return Charts(passes_figure(results), accuracy, bool(compared), flips, cost_figure(results))
 
 
 def detail_figures(results: Sequence[Result], number: int) -> list[Chart]:

@@ -29,10 +29,13 @@ class Gain:
 def gains(results: Sequence[Result]) -> list[Gain | None]:
     """For each result its gain over the scratch results of the same model, noise, kind of certificate and alpha, if any reach.
 
-    None for a certification by proxy: its votes were not there before, and passes of two networks do not add up.
+    None for a certification by proxy: its votes were not there before, and passes of two networks do not add up. None where
+    inputs were decided at radii, too: their average radius says nothing.
     """
     return [
-        None if _is_scratch(result) or result.is_proxied else _gain(result, _baseline_of(result, results))
+        None
+        if _is_scratch(result) or result.is_proxied or result.certificates.settings.at
+        else _gain(result, _baseline_of(result, results))
         for result in results
     ]
 

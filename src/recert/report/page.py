@@ -49,6 +49,10 @@ class Panel:
     def settings(self) -> Settings:
         return self.result.certificates.settings
 
+    def says(self, radius: float | None = None) -> bool:
+        """Whether the result says anything of a radius, or without one of average radii: not where inputs were decided at others."""
+        return not self.settings.at or radius in self.settings.at
+
 
 def render_page(
     results: Sequence[Result],
@@ -61,9 +65,11 @@ def render_page(
 
     `require` is asked of every result; `all_inputs` is the name of a file beside the page that has every input (see `inputs_as_csv`).
     """
-    found = verdicts_of(results, radii, require)
-    panels = _panels(results, radii, found)
-    compared = compared_inputs(results, radii, require)
+    # Radii that inputs were decided at are shown whatever was asked for: of these results nothing else is known.
+    at = sorted({*radii, *(radius for result in results for radius in result.certificates.settings.at)})
+    found = verdicts_of(results, at, require)
+    panels = _panels(results, at, found)
+    compared = compared_inputs(results, at, require)
     rows = telling_rows(compared)
     sprite = None if pictures is None else pictures.sprite(rows)
     classes = None if pictures is None else pictures.classes
@@ -76,7 +82,7 @@ def render_page(
         panels=panels, shown=shown, baselines=[panel for panel in panels if panel.verdict is None],
         title=facts.title(results), about=facts.shared_line(results, None if pictures is None else pictures.data),
         conclusion=conclusion(found), verdicts=found, radius=found[0].radius,
-        charts=charts(results, radii), curves=_curve_table(results), columns=facts.columns([panel.result for panel in shown], panels),
+        charts=charts(results, at), curves=_curve_table(results), columns=facts.columns([panel.result for panel in shown], panels),
         rows=first_rows(compared[0], rows, classes), total=len(results[0].certificates), all_inputs=all_inputs,
         outcomes=outcomes, happened=facts.happened(compared, rows), any_compared=any(each.difference is not None for each in compared),
         pictures=pictures, sprite=sprite, thumb_style=_thumb_style(sprite), labelled=results[0].labels is not None,
@@ -174,6 +180,6 @@ def _budget(result: Result) -> str:
 
 def _curve_table(results: Sequence[Result]) -> dict[str, Any]:
     """The certified accuracy of the charts in numbers, at ten radii."""
-    chosen = [results[i] for i in drawn_curves(results)]
+    chosen = [results[i] for i in drawn_curves(results) if not results[i].certificates.settings.at]
     shares = [accuracy_curve(result, results)[:: GRID // 10] for result in chosen]
     return {"names": [result.name for result in chosen], "rows": list(zip(*shares, strict=True))}

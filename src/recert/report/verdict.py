@@ -108,11 +108,14 @@ def _verdict(
 
 
 def radius_of_verdicts(results: Sequence[Result], radii: Sequence[float], require: Sequence[str]) -> float:
-    """At which inputs are counted: what is required, else 0.5 if it is among the radii of the page, else the one in their middle."""
+    """At which inputs are counted: what is required, else 0.5 if it is among the radii of the page or those that were decided, else
+    the one in their middle."""
     wanted = [Requirement.parse(text).radius for r in results for text in (*require, *r.requirements)]
     asked = [radius for radius in wanted if radius is not None]
     if asked:
         return asked[0]
+    # Where inputs were decided one by one, nothing is known of other radii.
+    radii = next((r.certificates.settings.at for r in results if r.certificates.settings.at), radii)
     return USUAL_RADIUS if USUAL_RADIUS in radii or not radii else float(np.sort(radii)[(len(radii) - 1) // 2])
 
 
