@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from studies.as_published import csv_rows
 from studies.cost_sections import COHEN
 from studies.results import Result
 from studies.sections import SECTIONS
 from studies.tables import NETWORK_NAMES, Found, describe_numerics
 
 NAMES = {
-    "headline": ("headline", "headline-seconds"), "disparity": ("disparity", "disparity-table-1"), "gamma": ("gamma", "share-above-gamma"),
+    "headline": ("headline", "headline-seconds"), "disparity": ("disparity", "disparity-table-1"), "gamma": ("gamma", "share-above-gamma", "gamma-as-published"),
     "accuracy": ("accuracy-standard", "accuracy-smoothed"), "at-radius": ("at-radius", "at-radius-equal-share"),
 }  # fmt: skip
 """Files of the studies that have several tables; the others have one, with the name of the study."""
@@ -35,7 +36,7 @@ def csv_files(results: Path) -> dict[str, str]:
             )
         for name, rows in zip(names, tables, strict=False):  # a table that waits for results has its name already
             files[f"{name}.csv"] = as_csv(separated(rows, IN_BRACKETS.get(study)))
-    return files | {"costs.csv": as_csv(costs(results))}
+    return files | {"costs.csv": as_csv(costs(results)), "as-published.csv": as_csv(csv_rows(results))}
 
 
 def tables_in(text: str) -> list[list[Row]]:

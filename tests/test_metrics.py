@@ -90,8 +90,15 @@ def test_speedups_by_hand() -> None:
     # common range .40 to .48; areas by trapezoids: ours .06 + .12, baseline .16 + .04 * (6 + 8.666667) / 2
     by_area = metrics.speedup_by_area(*ours, *baseline)
     assert float(by_area) == pytest.approx((0.16 + 0.04 * (6 + 26 / 3) / 2) / 0.18)
+
+    def ratio(acr: float) -> float:
+        """The straight lines by hand: left of .44 and right of it."""
+        if acr <= 0.44:
+            return (2 + 100 * (acr - 0.40)) / (1 + 25 * (acr - 0.40))
+        return (6 + 4 / 0.06 * (acr - 0.44)) / (2 + 50 * (acr - 0.44))
+
     by_ratio = metrics.speedup_by_ratio(*ours, *baseline)
-    assert float(by_ratio) == pytest.approx((2 / 1 + 6 / 2 + (26 / 3) / 4) / 3)
+    assert float(by_ratio) == pytest.approx(sum(ratio(0.40 + 0.08 * i / 99) for i in range(100)) / 100)
 
 
 def test_equal_curves_have_speed_up_one() -> None:
