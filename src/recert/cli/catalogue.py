@@ -34,7 +34,7 @@ def models(format: o.OutputFormat = o.Format.TABLE) -> None:
 
 
 def approximations(format: o.OutputFormat = o.Format.TABLE) -> None:
-    """How a model can be changed by name."""
+    """Which compressions can be applied by name."""
     from recert.approximations import available_approximations
 
     rows = [{"approximation": name, "what it does": text} for name, text in available_approximations().items()]
