@@ -268,3 +268,16 @@ def test_of_results_decided_at_a_radius_nothing_else_is_said(make_result: MakeRe
     assert "decided: certified at 0.3 on" in words
     assert "Certified accuracy at 0.5" in words[words.index("whole original → now") :]
     assert [chart.title for chart in charts(align([base, decided, whole])).accuracy] == ["whole"]
+
+
+def test_no_column_of_a_table_is_empty(make_result: MakeResult) -> None:
+    scratch = [make_result(f"s{n}", method="scratch", passes=n, seed=n) for n in (100, 200, 300)]
+    scratch[0] = replace(scratch[0], certificates=replace(scratch[0].certificates, radius=np.zeros(40)))
+    page = render_page(align([make_result("base"), make_result("int8", method="auto"), *scratch]), RADII)
+    headings = [Elements(head).text for head in re.findall("<thead>.*?</thead>", page, re.S)]
+    of_all, of_baselines = (next(h for h in headings[i:] if "ACR" in h) for i in (0, 2))
+    assert "Flipped" in of_all
+    assert "From scratch" in of_all
+    assert "Method" not in of_all
+    assert "Flipped" not in of_baselines
+    assert "From scratch" not in of_baselines

@@ -56,11 +56,11 @@ class Columns:
     gain: bool
 
 
-def columns(shown: Sequence[Result], panels: "Sequence[Panel]") -> Columns:
-    """Of the results that are shown, and of all panels."""
+def columns(panels: "Sequence[Panel]") -> Columns:
+    """Of the results that a table lists."""
     # The original is certified by another method, with another error: that says nothing about the changed models.
-    compared = [result for result in shown if result.is_changed] or list(shown)
-    settings = [result.certificates.settings for result in compared]
+    compared = [panel for panel in panels if panel.result.is_changed] or list(panels)
+    settings = [panel.settings for panel in compared]
     return Columns(
         method=len({(s.method, s.certificate, s.noise) for s in settings}) > 1,
         error=len({s.error for s in settings}) > 1,

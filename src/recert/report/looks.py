@@ -24,7 +24,7 @@ def looks(results: Sequence[Result]) -> list[Series]:
         elif kind == "baseline" and not all(r.is_baseline for r in results):
             look = look._replace(colour=BASELINE.colour, marker=BASELINE.marker)
         elif compared:
-            look = ORIGINAL._replace(dash=look.dash, marker="x" if kind == "other" else ORIGINAL.marker)
+            look = ORIGINAL._replace(dash=look.dash, marker="X")
         given.append(look)
         numbers[kind] += kind != "baseline" or _few_baselines(results)
     return given

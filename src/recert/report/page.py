@@ -74,15 +74,17 @@ def render_page(
     sprite = None if pictures is None else pictures.sprite(rows)
     classes = None if pictures is None else pictures.classes
     shown = [panel for panel in panels if panel.verdict is not None]
+    baselines = [panel for panel in panels if panel.verdict is None]
     environment = _environment()
     # The page allows this one script, by its hash: text from a result file that looks like a script does not run.
     script = environment.get_template("page.js").render()
     outcomes = sorted({Outcome(o) for panel in shown for o in panel.result.certificates.outcome[rows]})
     return environment.get_template("page.html").render(
-        panels=panels, shown=shown, baselines=[panel for panel in panels if panel.verdict is None],
+        panels=panels, shown=shown, baselines=baselines,
         title=facts.title(results), about=facts.shared_line(results, None if pictures is None else pictures.data),
         conclusion=conclusion(found), verdicts=found, radius=found[0].radius,
-        charts=charts(results, at), curves=_curve_table(results), columns=facts.columns([panel.result for panel in shown], panels),
+        charts=charts(results, at), curves=_curve_table(results), columns=facts.columns(shown),
+        baseline_columns=facts.columns(baselines),
         rows=first_rows(compared[0], rows, classes), total=len(results[0].certificates), all_inputs=all_inputs,
         outcomes=outcomes, happened=facts.happened(compared, rows), any_compared=any(each.difference is not None for each in compared),
         pictures=pictures, sprite=sprite, thumb_style=_thumb_style(sprite), labelled=results[0].labels is not None,
