@@ -86,8 +86,8 @@ class Sampler:
 
     @property
     def passes_at_once(self) -> int:
-        """How many passes take as long as one: on a GPU those of a batch, which is padded."""
-        return self.batch_size if self._network.device.type == "cuda" and self._network.requests is None else 1
+        """How many passes take as long as one: those of a batch, which is padded. Of a function each may cost money."""
+        return self.batch_size if self._network.requests is None else 1
 
     @property
     def rows_sent(self) -> int | None:

@@ -36,7 +36,7 @@ HOPED_FOR = 0.3
 """Of all rates of flips that seem possible, an input goes on as long as this quantile would be low enough: one flip alone is no reason
 to give up. A lower one certifies hardly more inputs, for many more passes."""
 IMAGINED = 25.0
-"""Before any noise was passed, flips are taken to be 1 in so many noises that are as likely one class as another."""
+"""Noises without a flip, as likely one class as another, that count as if they had been passed before: at first none is expected."""
 LEAST_FLIPS = 2e-4
 
 
@@ -220,7 +220,7 @@ class Replays:
         """Noises of all inputs that lost the class, as a multiple of share x (1 - share): flips are more frequent where f wavers."""
         passed = np.flatnonzero(self._noises)
         share = self._cached_share(passed, self.classes[passed])
-        return float((self._lost(passed).sum() + 1.0) / (self._noises[passed] @ (share * (1 - share)) + IMAGINED))
+        return float(self._lost(passed).sum() / (self._noises[passed] @ (share * (1 - share)) + IMAGINED))
 
 
 def _growth(lost: Floats, noises: Floats, gained: Ints, slack: Floats) -> Floats:

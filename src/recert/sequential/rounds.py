@@ -15,6 +15,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FIRST_NOISES = 2
+FIRST_AT_MOST = 32
+"""No more noises at a time than an input has had before, or so many: then flips are known before an input is given thousands."""
 GROWTH = 0.05
 """Of the noises that an input has had, it is given at least so many more before one looks again: few looks, few votes too many."""
 ROWS_AT_ONCE = 2048
@@ -76,6 +78,8 @@ def decide(
         tally.begin(new)
         active = np.concatenate([active, new])
         _look(tally, question, decided, active)
+        if len(new):
+            yield decided  # from a cache much is known before a vote is drawn
         works = _works(tally, question, decided, active, source, positions)
         failed |= _draw(tally, decided, works, source, progress)
         _look(tally, question, decided, active)
@@ -125,9 +129,13 @@ def _works(
     if not len(rows):
         return []
     soonest = tally.soonest(rows, decided.shown[rows], _lacking(tally, question, decided, rows))
+    soonest = np.minimum(soonest, np.maximum(FIRST_AT_MOST, decided.passes[rows]))
     wanted = np.maximum(np.maximum(soonest, FIRST_NOISES), np.ceil(GROWTH * decided.passes[rows]).astype(np.int64))
-    # Few passes may take as long as many: then many are drawn.
-    wanted = np.maximum(wanted, getattr(source, "passes_at_once", 1) // len(rows))
+    # Few passes may take as long as many: then many are drawn, and batches are filled.
+    at_once = getattr(source, "passes_at_once", 1)
+    wanted = np.maximum(wanted, at_once // len(rows))
+    more, one_more = divmod(int(-wanted.sum() % at_once), len(rows))
+    wanted += more + (np.arange(len(rows)) < one_more)
     works: list[tuple[int, Work]] = []
     for row, count in zip(rows.tolist(), wanted.tolist(), strict=True):
         left = question.most - int(decided.passes[row])
