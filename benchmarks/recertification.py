@@ -2,6 +2,7 @@
 
     python benchmarks/recertification.py --device cuda --networks cifar-resnet20 --data cifar10:DIR --json r20.json
     python benchmarks/recertification.py --device cuda --networks cifar-resnet110,resnet50 --cells 10000,prune:0.1,300 --data cifar10:DIR
+    python benchmarks/recertification.py --device cuda --data random --cells 10000,prune:0.1,300 --most-anew 1 --rounds 5    (a minute)
     python benchmarks/recertification.py --device cpu --networks digits --data digits --count 40 --cells 1000,prune:0.1,100 --no-compile
 
 A cell is VOTES IN THE CACHE,CHANGE,PASSES PER INPUT. Each is measured with the runner-up bounded (two sides) and without. Models
@@ -86,16 +87,23 @@ def synchronize(device: str) -> None:
 
 def images_for(name: str, options: argparse.Namespace) -> Images:
     if name != LARGE:
+        if options.data == "random":
+            return random_images(options.count, 32, 10)
         data = load_data(options.data, split="test")
     elif options.large_data:
         data = load_data(options.large_data)
-    else:  # smooth random images, each of a class of its own
-        coarse = torch.rand(options.large_count, 3, 14, 14, generator=torch.Generator().manual_seed(0))
-        fine = nn.functional.interpolate(coarse, size=224, mode="bicubic").clamp(0, 1).numpy()
-        return Images(fine, np.arange(options.large_count) * 7 % 1_000)
+    else:
+        return random_images(options.large_count, 224, 1_000)
     count = options.large_count if name == LARGE else options.count
     chosen = np.arange(count) * (len(data.labels) // count)
     return Images(data.inputs[chosen], np.asarray(data.labels)[chosen])
+
+
+def random_images(count: int, size: int, classes: int) -> Images:
+    """Smooth ones, with labels in turn."""
+    coarse = torch.rand(count, 3, max(4, size // 16), max(4, size // 16), generator=torch.Generator().manual_seed(0))
+    fine = nn.functional.interpolate(coarse, size=size, mode="bicubic").clamp(0, 1).numpy()
+    return Images(fine, np.arange(count) * 7 % classes)
 
 
 def network_for(name: str, images: Images, options: argparse.Namespace) -> tuple[nn.Module, Images]:
@@ -304,7 +312,7 @@ def main() -> None:
     parser.add_argument("--weights", nargs="*", default=[], metavar="NETWORK=FILE")
     parser.add_argument("--cells", nargs="*", default=None, metavar="CACHED,CHANGE,PASSES")
     parser.add_argument("--sides", type=int, nargs="+", default=[2, 1])
-    parser.add_argument("--data", default="cifar10:data")
+    parser.add_argument("--data", default="cifar10:data", help="or random: then ACR says nothing")
     parser.add_argument("--large-data", default=None, help="224 x 224 images; random ones if not given")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--large-count", type=int, default=120)

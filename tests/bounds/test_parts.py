@@ -17,6 +17,7 @@ from recert.bounds import _joint_cells as cells
 from recert.bounds import _joint_chance as chance
 from recert.bounds import _joint_columns as joint_columns
 from recert.bounds import _joint_search as joint_search
+from recert.bounds import _joint_surface as joint_surface
 from recert.bounds import _paired_search as paired_search
 from recert.bounds import _series_search as series_search
 from recert.bounds import approximate, arguments, binomial, joint, paired, sample_size, series
@@ -1142,22 +1143,22 @@ def test_fewest_votes_of_joint_by_brute_force(n: int, m1: int, m0: int, alpha: f
         assert joint.fewest_votes(found, exactly, f, f, g, g)[0, 0] == expected_k
 
 
-def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_search.Box) -> float:
+def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_surface.Box) -> float:
     """ln of the largest probability over the box with value q or less, by ever finer grids."""
     good = np.arange(outcomes.n + 1)[:, None, None] >= outcomes.fewest
     return math.log(max(largest_chance(good, q, box, points=16), 1e-300))
 
 
-def random_box(rng: np.random.Generator, m0: int) -> joint_search.Box:
+def random_box(rng: np.random.Generator, m0: int) -> joint_surface.Box:
     x_low, x_high = np.sort(rng.uniform(0, 0.6, size=2))
     y_low, y_high = np.sort(rng.uniform(0, 0.6 if rng.random() < 0.5 else 1.0, size=2)) if m0 else (0.0, 0.0)
     p_low, p_high = np.sort(rng.uniform(0.05, 1, size=2))
     ends = rng.random(3) < 0.3
     x_low, y_low, p_high = 0.0 if ends[0] else x_low, 0.0 if ends[1] else y_low, 1.0 if ends[2] else p_high
-    return joint_search.Box(x_low, x_high, y_low, y_high, p_low, p_high, min(1 - 1e-6, x_high + 0.1))
+    return joint_surface.Box(x_low, x_high, y_low, y_high, p_low, p_high, min(1 - 1e-6, x_high + 0.1))
 
 
-def cover(outcomes: chance.Outcomes, q: float, box: joint_search.Box) -> int:
+def cover(outcomes: chance.Outcomes, q: float, box: joint_surface.Box) -> int:
     return int(joint_search._is_covered(outcomes, no_columns(outcomes), q, box)[0])
 
 
@@ -1185,7 +1186,7 @@ def test_a_box_of_joint_is_covered_if_and_only_if_no_point_exceeds(seed: int) ->
         assert cover(below, q, box) == joint_search._EXCEEDED
         assert cover(below, q, box) != joint_search._COVERED
         at_end = box.x_high >= 1 - q
-        both = all(part.low < part.high for part in joint_search.parts_of_surface(above, q, box))
+        both = all(part.low < part.high for part in joint_surface.parts_of_surface(above, q, box))
         seen.append((max(values) <= q, at_end, at_end and box.y_high > q, both))
     assert len(set(seen)) >= 4
 
@@ -1198,7 +1199,7 @@ def test_parts_of_the_surface() -> None:
         n, m1, m0 = (int(10 ** rng.uniform(0.3, 4)) for _ in range(3))
         outcomes = chance.Outcomes(np.zeros((2, 2), np.int64), 0, 0, n, m1, m0, -1.0)
         box, q = random_box(rng, m0), float(rng.uniform(0.05, 0.95))
-        of_x, of_p = joint_search.parts_of_surface(outcomes, q, box)
+        of_x, of_p = joint_surface.parts_of_surface(outcomes, q, box)
         p, y = rng.uniform(box.p_low, box.p_high, size=60), rng.uniform(box.y_low, box.y_high, size=60)
         x = 1 - y - (q - y) / p
         on_it = (x >= box.x_low) & (x <= box.x_high) & (x < 1 - q) & (y < q)
@@ -1206,7 +1207,7 @@ def test_parts_of_the_surface() -> None:
         in_p = (of_p.x_from <= x) & (of_p.low < of_p.high) & (of_p.y_low <= y) & (y <= of_p.y_high)
         assert (in_x | in_p)[on_it].all()
         assert of_p.low == of_p.high or (of_p.low, of_p.high) == (box.p_low, box.p_high)
-        assert of_x.free == joint_search._X_IS_FREE != of_p.free == joint_search._P_IS_FREE
+        assert of_x.free == joint_surface.X_IS_FREE != of_p.free == joint_surface.P_IS_FREE
         kinds.add((of_x.low < of_x.high, of_p.low < of_p.high))
     assert len(kinds) == 4
 
@@ -1218,39 +1219,39 @@ def gains_only(n: int) -> chance.Outcomes:
     return chance.Outcomes(fewest, 0, 0, n, 1, 6, 0.0)
 
 
-BOX = joint_search.Box(0.01, 0.1, 0.2, 0.4, 0.5, 0.95, 0.2)
+BOX = joint_surface.Box(0.01, 0.1, 0.2, 0.4, 0.5, 0.95, 0.2)
 
 
-@pytest.mark.parametrize("free", [joint_search._X_IS_FREE, joint_search._P_IS_FREE])
+@pytest.mark.parametrize("free", [joint_surface.X_IS_FREE, joint_surface.P_IS_FREE])
 def test_cells_may_be_halved_to_the_last(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     """Where no cell is ever proven, the last one is as small as cells become: undecided."""
     cover_part = getattr(joint_search._cover, "py_func", joint_search._cover)
     for name in ("bound_cell_where_p_follows", "bound_cell_where_x_follows"):
         monkeypatch.setattr(joint_search, name, lambda *_: (0.5, 1.0, 1.0))
     outcomes = gains_only(40)._replace(target=-1e-12)
-    part = joint_search.Part(free, *((0.01, 0.1) if free == joint_search._X_IS_FREE else (0.7, 0.9)), 0.2, 0.4, 0.01)
+    part = joint_surface.Part(free, *((0.01, 0.1) if free == joint_surface.X_IS_FREE else (0.7, 0.9)), 0.2, 0.4, 0.01)
     box, q = BOX._replace(p_low=0.1, p_high=0.999, x_high=0.5), 0.7
     assert cover_part(outcomes, no_columns(outcomes), q, box, part)[0] == joint_search._UNDECIDED
 
 
-@pytest.mark.parametrize("free", [joint_search._X_IS_FREE, joint_search._P_IS_FREE])
+@pytest.mark.parametrize("free", [joint_surface.X_IS_FREE, joint_surface.P_IS_FREE])
 def test_a_value_is_computed_on_the_surface(free: int) -> None:
     """At places that are kept and between them; and again if p has moved."""
     outcomes, q = random_joint(np.random.default_rng(3), cut=False), 0.7
     columns = no_columns(outcomes)
-    sides = [i * joint_search._SIDE // 16 for i in (3, 7, 8, 9, 16)] + [1 << 23 | 1, 5, 1 << 7]
+    sides = [i * joint_surface.SIDE // 16 for i in (3, 7, 8, 9, 16)] + [1 << 23 | 1, 5, 1 << 7]
     for high in (0.3, 0.28):
-        part = joint_search.Part(free, 0.02, high, 0.05, 0.2, 0.02)
-        if free == joint_search._P_IS_FREE:
+        part = joint_surface.Part(free, 0.02, high, 0.05, 0.2, 0.02)
+        if free == joint_surface.P_IS_FREE:
             part = part._replace(low=0.72, high=0.6 + high)
         for i, j in [*itertools.product(sides, sides)] * 2:
-            p, x, y = joint_search._point(q, part, i / joint_search._SIDE, j / joint_search._SIDE)
+            p, x, y = joint_surface.point(q, part, i / joint_surface.SIDE, j / joint_surface.SIDE)
             assert value_of(p, x, y) == pytest.approx(q, abs=1e-12)
             if x > BOX.x_far:
                 continue
-            found = joint_search._value(outcomes, columns, q, BOX, part, i, j)
+            found = joint_surface.value_at(outcomes, columns, q, BOX, part, i, j)
             assert found == pytest.approx(chance.log_chance(outcomes, p, x, y), abs=2e-4)
-        assert (columns.whole[0] > 0) == (free == joint_search._P_IS_FREE)
+        assert (columns.whole[0] > 0) == (free == joint_surface.P_IS_FREE)
 
 
 def test_corners_have_places_of_their_own() -> None:
@@ -1271,30 +1272,30 @@ def test_values_at_the_ends_do_not_count() -> None:
     outcomes = random_joint(np.random.default_rng(3), cut=False)
     columns, part = (
         no_columns(outcomes),
-        joint_search.Part(joint_search._X_IS_FREE, 0.0, 1 - 0.7, 0.0, 0.2, 0.0),
+        joint_surface.Part(joint_surface.X_IS_FREE, 0.0, 1 - 0.7, 0.0, 0.2, 0.0),
     )
-    middle = joint_search._SIDE // 2
+    middle = joint_surface.SIDE // 2
 
-    def at(q: float, part: joint_search.Part, i: int, j: int, outcomes: chance.Outcomes = outcomes) -> float:
-        return float(joint_search._value(outcomes, columns, q, BOX, part, i, j))
+    def at(q: float, part: joint_surface.Part, i: int, j: int, outcomes: chance.Outcomes = outcomes) -> float:
+        return float(joint_surface.value_at(outcomes, columns, q, BOX, part, i, j))
 
     assert at(0.5, part, 0, middle) == at(0.5, part, middle, 0) == chance.LOWEST
-    assert at(0.7, part, joint_search._SIDE, middle) == chance.LOWEST  # x = 1 - q, p = 1
+    assert at(0.7, part, joint_surface.SIDE, middle) == chance.LOWEST  # x = 1 - q, p = 1
     assert at(0.5, part, middle, 0, outcomes._replace(m0=0, fewest=outcomes.fewest[:, :1])) > chance.LOWEST
-    part = joint_search.Part(joint_search._P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0)
-    p, x, y = joint_search._point(0.4, part, 1.0, 1.0)
+    part = joint_surface.Part(joint_surface.P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0)
+    p, x, y = joint_surface.point(0.4, part, 1.0, 1.0)
     assert x > BOX.x_far
-    assert at(0.4, part, joint_search._SIDE, joint_search._SIDE) == pytest.approx(chance.log_chance(outcomes, p, BOX.x_far, y), abs=2e-4)  # fmt: skip
+    assert at(0.4, part, joint_surface.SIDE, joint_surface.SIDE) == pytest.approx(chance.log_chance(outcomes, p, BOX.x_far, y), abs=2e-4)  # fmt: skip
 
 
 def test_the_sides_of_cells_rise_from_end_to_end() -> None:
     shares = np.linspace(0, 1, 33)
-    edges = np.array([joint_search._between(0.1, 0.5, float(share)) for share in shares])
+    edges = np.array([joint_surface.between(0.1, 0.5, float(share)) for share in shares])
     assert (edges[0], edges[-1]) == (0.1, 0.5)
     assert edges == pytest.approx(0.1 + 0.4 * (1 - np.cos(math.pi * shares)) / 2)
     for low, high in [(0.212, 0.465), (0.299, 0.85), (0.189, 0.807)]:
         assert low + (high - low) != high
-        assert joint_search._between(low, high, 1.0) == high
+        assert joint_surface.between(low, high, 1.0) == high
 
 
 def test_the_sides_of_the_box_are_clopper_pearsons() -> None:
@@ -1434,18 +1435,18 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 
-def one_cell(places: tuple[int, ...], part: joint_search.Part) -> joint_search.Cells:
+def one_cell(places: tuple[int, ...], part: joint_surface.Part) -> joint_search.Cells:
     stack = joint_search.no_cells(part, 8)
     stack.places[0] = places
     for side, (low, high) in enumerate([(part.low, part.high)] * 2 + [(part.y_low, part.y_high)] * 2):
-        stack.sides[0, side] = joint_search._between(low, high, places[side] / joint_search._SIDE)
+        stack.sides[0, side] = joint_surface.between(low, high, places[side] / joint_surface.SIDE)
     stack.at_corners[0] = (1, 2, 3, 4)
     return stack
 
 
 def test_halves_make_up_their_cell() -> None:
     """They have the sides of their places, and of the corners those that they share with the cell; the others are not known yet."""
-    part, nan = joint_search.Part(joint_search._P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0), math.nan
+    part, nan = joint_surface.Part(joint_surface.P_IS_FREE, 0.5, 0.9, 0.1, 0.2, 0.0), math.nan
     for places, across, left, right in (
         ((2, 6, 0, 6), True, ((2, 4, 0, 6), (1, 2, nan, nan)), ((4, 6, 0, 6), (nan, nan, 3, 4))),
         ((2, 6, 0, 6), False, ((2, 6, 0, 3), (1, nan, 3, nan)), ((2, 6, 3, 6), (nan, 2, nan, 4))),
@@ -1459,8 +1460,8 @@ def test_halves_make_up_their_cell() -> None:
             assert np.array_equal(stack.at_corners[row], corners, equal_nan=True)
             assert np.array_equal(stack.sides[row], one_cell(expected, part).sides[0])
     assert joint_search._halve(one_cell((2, 3, 5, 6), part), 1, part, True) == -1
-    whole = joint_search.no_cells(part, joint_search._SIDE)
-    assert (*whole.places[0],) == (0, joint_search._SIDE) * 2
+    whole = joint_search.no_cells(part, joint_surface.SIDE)
+    assert (*whole.places[0],) == (0, joint_surface.SIDE) * 2
     assert (*whole.sides[0],) == (0.5, 0.9, 0.1, 0.2)
     assert np.isnan(whole.at_corners[0]).all()
     assert (*joint_search.no_cells(part, 0).sides[0],) == (0.5, 0.9, 0.1, 0.1)

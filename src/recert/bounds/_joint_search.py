@@ -23,48 +23,31 @@ from recert.bounds._joint_cells import (
     x_on_surface,
 )
 from recert.bounds._joint_chance import LOWEST, Outcomes, log_chance
-from recert.bounds._joint_columns import PLACES, Columns, has_room, log_chance_in_columns, no_columns
+from recert.bounds._joint_columns import PLACES, Columns, no_columns
+from recert.bounds._joint_surface import (
+    APART,
+    DEPTH,
+    LAST,
+    SIDE,
+    X_IS_FREE,
+    Box,
+    Part,
+    between,
+    is_inside,
+    parts_of_surface,
+    point,
+    value_at,
+)
 from recert.compiled import compiled
 
-_DEPTH = 24  # a rectangle is halved at most this often in each direction
-_SIDE = 1 << _DEPTH
 _MOST_CELLS = 1 << 14  # then a looser bound is tried; a quarter where each costs much
 _NODES = 1 << 13  # places for values at corners; what finds none is computed anew
 _MOST_TRIES = 40
 _LARGEST_TOLERANCE = 1e-4  # what is left unsearched, twice this, is then what a bound may lose
 _MOST_UNDECIDED = 8  # each has cost all its cells
 _COVERED, _EXCEEDED, _UNDECIDED = 0, 1, 2
-_X_IS_FREE, _P_IS_FREE = 0, 1
-_APART = _SIDE // (PLACES - 1)  # of places whose columns are kept
-_BETWEEN_PLACES = _APART - 1
-_LAST = PLACES - 1
-_EARLIER = 0.25
 _SMALLEST_STEP = 2.0**-9
 _SMALLEST_X = 1e-9  # that follows, whose log-odds are known: rounding moves x by some 1e-16
-
-
-class Box(NamedTuple):
-    """The rates that are searched."""
-
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    p_low: float
-    p_high: float
-    x_far: float
-    """Up to which x, beyond the box, the table of outcomes is long enough: cells at the edge of the box reach over it."""
-
-
-class Part(NamedTuple):
-    """A part of the surface: from low to high of x, with the p that follows, or of p, with the x >= x_from that follows; and of y."""
-
-    free: int
-    low: float
-    high: float
-    y_low: float
-    y_high: float
-    x_from: float
 
 
 class Place(NamedTuple):
@@ -76,63 +59,11 @@ class Place(NamedTuple):
 
 
 @compiled
-def _between(low: float, high: float, share: float) -> float:
-    """From low at 0 to high at 1, closer together near both ends: the deviation of a binomial falls like a root."""
-    if share <= 0.0 or share >= 1.0:
-        return low if share <= 0.0 else high
-    return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
-
-
-@compiled
-def parts_of_surface(outcomes: Outcomes, q: float, box: Box) -> tuple[Part, Part]:
-    """Where x is free, and where p is. A part is empty whose low is not below its high.
-
-    A step along the surface moves p by as many more of its deviations than x as F is less certain than K: they are even where
-    x / m1 = (1 - p) / (p n). There both parts meet. x follows a little earlier, since values at equal p cost less.
-    """
-    x_high, y_high = min(box.x_high, 1.0 - q), min(box.y_high, q)
-    even = outcomes.m1 * (1.0 - q) / (q * outcomes.n)
-    middle = min(max(even * _EARLIER, box.x_low), x_high)
-    if x_high <= box.x_low or (y_high <= box.y_low and outcomes.m0 > 0):
-        middle, x_high, y_high = box.x_low, box.x_low, box.y_low
-    return (
-        Part(_X_IS_FREE, box.x_low, middle, box.y_low, y_high, box.x_low),
-        Part(_P_IS_FREE, box.p_low, box.p_high if middle < x_high else box.p_low, box.y_low, y_high, middle),
-    )
-
-
-@compiled
-def _point(q: float, part: Part, s: float, t: float) -> tuple[float, float, float]:
-    """p, x and y on the surface, at shares of the sides of a part."""
-    free, y = _between(part.low, part.high, s), _between(part.y_low, part.y_high, t)
-    if part.free == _X_IS_FREE:
-        return p_on_surface(q, free, y), free, y
-    return free, x_on_surface(q, free, y), y
-
-
-@compiled
-def _is_inside(box: Box, part: Part, p: float, x: float) -> bool:
-    return box.p_low <= p <= box.p_high and part.x_from <= x <= box.x_high
-
-
-@compiled
-def _value(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int) -> float:
-    """At least ln P at a corner of a cell; a value that does not count where cells do without it."""
-    p, x, y = _point(q, part, i / _SIDE, j / _SIDE)
-    if x <= 0.0 or p >= 1.0 or (y <= 0.0 and outcomes.m0 > 0):
-        return LOWEST
-    x = min(x, box.x_far)  # P falls as x rises
-    if part.free == _P_IS_FREE and (i | j) & _BETWEEN_PLACES == 0 and has_room(columns, i // _APART):
-        return log_chance_in_columns(columns, outcomes, i // _APART, j // _APART, p, x, y)
-    return log_chance(outcomes, p, x, y)
-
-
-@compiled
 def _slot(keys: Integers, i: int, j: int) -> int:
     """Where the value at a corner is kept, or may be; -1 if there is no place for it."""
     key = (i << 32) + j + 1
-    # Most places are multiples of _APART: what is above it goes into the low digits.
-    slot = (i // _APART * 0x9E37 + j // _APART * 0x79B1 + i + j) & (len(keys) - 1)
+    # Most places are multiples of APART: what is above it goes into the low digits.
+    slot = (i // APART * 0x9E37 + j // APART * 0x79B1 + i + j) & (len(keys) - 1)
     for _ in range(16):
         if keys[slot] == key or keys[slot] == 0:
             return slot
@@ -145,7 +76,7 @@ def _without_corners(
     outcomes: Outcomes, q: float, box: Box, part: Part, low: float, high: float, y1: float, y2: float
 ) -> float:
     """Upper bound on ln P over a cell by P's value at the largest p, the smallest x and the largest y; 1 where chords do better."""
-    if part.free == _X_IS_FREE:
+    if part.free == X_IS_FREE:
         p_least, p_most = p_on_surface(q, low, y2), p_on_surface(q, high, y1)
         if p_most < box.p_low:
             return LOWEST
@@ -170,9 +101,9 @@ class Cells(NamedTuple):
 def no_cells(part: Part, side_of_y: int) -> Cells:
     """The whole part is one cell, and there is room for all its halves of halves."""
     stack = Cells(
-        np.zeros((2 * _DEPTH + 4, 4), np.int64), np.empty((2 * _DEPTH + 4, 4)), np.full((2 * _DEPTH + 4, 4), np.nan)
+        np.zeros((2 * DEPTH + 4, 4), np.int64), np.empty((2 * DEPTH + 4, 4)), np.full((2 * DEPTH + 4, 4), np.nan)
     )
-    stack.places[0, 1], stack.places[0, 3] = _SIDE, side_of_y
+    stack.places[0, 1], stack.places[0, 3] = SIDE, side_of_y
     stack.sides[0, 0], stack.sides[0, 1], stack.sides[0, 2] = part.low, part.high, part.y_low
     stack.sides[0, 3] = part.y_high if side_of_y > 0 else part.y_low
     return stack
@@ -189,11 +120,11 @@ def _halve(stack: Cells, depth: int, part: Part, across: bool) -> int:
         at_corners[depth, k] = at_corners[depth - 1, k]
     if i1 < i and (across or j == j1):
         places[depth, 0] = places[depth - 1, 1] = i
-        sides[depth, 0] = sides[depth - 1, 1] = _between(part.low, part.high, i / _SIDE)
+        sides[depth, 0] = sides[depth - 1, 1] = between(part.low, part.high, i / SIDE)
         at_corners[depth, 0] = at_corners[depth, 1] = at_corners[depth - 1, 2] = at_corners[depth - 1, 3] = math.nan
     elif j1 < j:
         places[depth, 2] = places[depth - 1, 3] = j
-        sides[depth, 2] = sides[depth - 1, 3] = _between(part.y_low, part.y_high, j / _SIDE)
+        sides[depth, 2] = sides[depth - 1, 3] = between(part.y_low, part.y_high, j / SIDE)
         at_corners[depth, 0] = at_corners[depth, 2] = at_corners[depth - 1, 1] = at_corners[depth - 1, 3] = math.nan
     else:
         return -1
@@ -210,11 +141,11 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
         return _COVERED, Place(0, 0, LOWEST)
     most_cells = _MOST_CELLS if outcomes.fewest.size < 1 << 12 else _MOST_CELLS // 4
     keys, values = np.zeros(_NODES, np.int64), np.empty(_NODES)
-    stack = no_cells(part, _SIDE if outcomes.m0 > 0 else 0)
+    stack = no_cells(part, SIDE if outcomes.m0 > 0 else 0)
     depth, largest, at_i, at_j = 1, LOWEST, 0, 0
     for _ in range(most_cells):
         if depth == 0:
-            return _COVERED, Place(at_i // _APART, at_j // _APART, largest)
+            return _COVERED, Place(at_i // APART, at_j // APART, largest)
         low, high, y1, y2 = stack.sides[depth - 1]
         bound, across, across_y = _without_corners(outcomes, q, box, part, low, high, y1, y2), high - low, y2 - y1
         if bound > 0.0:
@@ -226,26 +157,26 @@ def _cover(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part)
                 if slot >= 0 and keys[slot] != 0:
                     stack.at_corners[depth - 1, corner] = values[slot]
                     continue
-                value = _value(outcomes, columns, q, box, part, i, j)
+                value = value_at(outcomes, columns, q, box, part, i, j)
                 stack.at_corners[depth - 1, corner] = value
                 if slot >= 0:
                     keys[slot], values[slot] = (i << 32) + j + 1, value
                 if value > largest:
-                    p, x, _y = _point(q, part, i / _SIDE, j / _SIDE)
-                    if _is_inside(box, part, p, x):
+                    p, x, _y = point(q, part, i / SIDE, j / SIDE)
+                    if is_inside(box, part, p, x):
                         largest, at_i, at_j = value, i, j
             if largest > outcomes.target:
-                return _EXCEEDED, Place(at_i // _APART, at_j // _APART, largest)
+                return _EXCEEDED, Place(at_i // APART, at_j // APART, largest)
             v00, v01, v10, v11 = stack.at_corners[depth - 1]
             cell = Cell(low, high, y1, y2, v00, v01, v10, v11)
-            if part.free == _X_IS_FREE:
+            if part.free == X_IS_FREE:
                 bound, across, across_y = bound_cell_where_p_follows(outcomes, q, cell)
             else:
                 bound, across, across_y = bound_cell_where_x_follows(outcomes, q, cell)
         depth = depth - 1 if bound <= outcomes.target else _halve(stack, depth, part, across >= across_y)
         if depth < 0:
             break
-    return _UNDECIDED, Place(at_i // _APART, at_j // _APART, largest)
+    return _UNDECIDED, Place(at_i // APART, at_j // APART, largest)
 
 
 @compiled
@@ -291,8 +222,8 @@ def _exceeds_below(outcomes: Outcomes, q: float, box: Box) -> bool:
 @compiled
 def _inside(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part, i: int, j: int) -> float:
     """ln P at a place of the grid that is kept; LOWEST outside of the box."""
-    p, x, _ = _point(q, part, i / _LAST, j / _LAST)
-    return _value(outcomes, columns, q, box, part, i * _APART, j * _APART) if _is_inside(box, part, p, x) else LOWEST
+    p, x, _ = point(q, part, i / LAST, j / LAST)
+    return value_at(outcomes, columns, q, box, part, i * APART, j * APART) if is_inside(box, part, p, x) else LOWEST
 
 
 @compiled
@@ -302,7 +233,7 @@ def _climb(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part,
     while step > 2:
         moved = False
         for di, dj in ((step, 0), (-step, 0), (0, step), (0, -step)):
-            new_i, new_j = min(_LAST, max(0, i + di)), min(_LAST, max(0, j + dj))
+            new_i, new_j = min(LAST, max(0, i + di)), min(LAST, max(0, j + dj))
             if (new_i == i and new_j == j) or (dj != 0 and outcomes.m0 == 0):
                 continue
             value = _inside(outcomes, columns, q, box, part, new_i, new_j)
@@ -317,10 +248,10 @@ def _climb(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part,
 @compiled
 def _highest(outcomes: Outcomes, columns: Columns, q: float, box: Box, part: Part) -> Place:
     """Where ln P is largest on a part, as far as a coarse grid shows."""
-    best = Place(_LAST // 2, _LAST // 2, LOWEST)
+    best = Place(LAST // 2, LAST // 2, LOWEST)
     if part.low < part.high:
-        for i in range(0, PLACES, _LAST // 8):
-            for j in range(0, PLACES if outcomes.m0 > 0 else 1, _LAST // 8):
+        for i in range(0, PLACES, LAST // 8):
+            for j in range(0, PLACES if outcomes.m0 > 0 else 1, LAST // 8):
                 value = _inside(outcomes, columns, q, box, part, i, j)
                 if value > best.value:
                     best = Place(i, j, value)
@@ -342,15 +273,15 @@ def _crossing(
         place = Place(place.i, place.j, _inside(outcomes, columns, q, box, part, place.i, place.j))
         if place.value <= LOWEST:  # x that follows has left the box
             place = _highest(outcomes, columns, q, box, part)
-        place = _climb(outcomes, columns, q, box, part, place, _LAST // 16)
+        place = _climb(outcomes, columns, q, box, part, place, LAST // 16)
         if place.value <= LOWEST:
             break
         if place.value > outcomes.target:
             seen = min(seen, q)
         root = math.sqrt(-place.value)
-        p, x, y = _point(q, part, place.i / _LAST, place.j / _LAST)
+        p, x, y = point(q, part, place.i / LAST, place.j / LAST)
         # A little lower in value: by p where it follows, else by x, which may be just beyond the box.
-        p, x = (p - step / (1.0 - x - y), x) if part.free == _X_IS_FREE else (p, x + step / p)
+        p, x = (p - step / (1.0 - x - y), x) if part.free == X_IS_FREE else (p, x + step / p)
         slope = (math.sqrt(-log_chance(outcomes, p, x, y)) - root) / step
         if slope <= 0.0:
             break

@@ -29,7 +29,8 @@ from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map
 from recert.bounds._binomial_tails import Integers, share_below
 from recert.bounds._joint_chance import Outcomes, counts_between
 from recert.bounds._joint_columns import SPACE
-from recert.bounds._joint_search import Box, is_covered, largest_covered
+from recert.bounds._joint_search import is_covered, largest_covered
+from recert.bounds._joint_surface import Box
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.series import _lower_table
 from recert.compiled import compiled

@@ -1,5 +1,6 @@
 """Re-certification, step by step: select, pilot, plan, draw, count, bound, certify."""
 
+import hashlib
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -35,6 +36,10 @@ MOST_OF_MEAN = 32
 SMALLEST_GAIN = 1.15
 """Of forward passes, over certifying anew. With less of it, planning and bounds may cost the time that passes save."""
 
+CHOICES_KEPT = 16
+_FIRST_CHOICES: dict[str, Choice] = {}
+"""The last of these, by all that they depend on."""
+
 
 def run(task: Task) -> Certificates:
     """Certificates of the modified model."""
@@ -59,7 +64,7 @@ def replay(task: Task, pool: Executor | None) -> Done:
     pilot = choose_pilot(task, rows) if has_plan(task) else rows
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
     flips = pilot_flips(task)
-    choice, first = choose(task, rows, flips, budget), set(pilot.tolist())
+    choice, first = first_choice(task, rows, flips, budget), set(pilot.tolist())
     given = [each for each in assignments(rows, classes, task.options, choice) if each.row in first]
     blocks = carry_out(task, given, flips, None)
     others = np.setdiff1d(rows, pilot)
@@ -172,6 +177,23 @@ def flips_seen(task: Task, rows: Ints, blocks: Sequence[Block]) -> float:
         losses, at_risk = losses + 1, at_risk + 1 / pilot_flips(task)
     # One digit is enough to plan with, and lets tables be used again.
     return float(f"{losses / at_risk:.1g}") if at_risk else 0.0
+
+
+def first_choice(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
+    """What is chosen before a vote of the modified model is known: the same for every model, and so remembered."""
+    if not has_plan(task):
+        return choose(task, rows, flips, budget)
+    most = tuple(most_passes(task, option) for option in task.options)
+    digests = hashlib.sha256("".join(task.cache.digests[row] for row in rows).encode()).digest()
+    votes = hashlib.sha256(np.ascontiguousarray(task.selection.counts[rows]).tobytes()).digest()
+    asked = (task.asked.values(), task.terms, task.samples, task.everyone, task.options, flips, budget, most)
+    key = repr((tuple(asked[0]), *asked[1:], digests, votes))
+    known = _FIRST_CHOICES.get(key)
+    if known is None:
+        if len(_FIRST_CHOICES) >= CHOICES_KEPT:
+            _FIRST_CHOICES.clear()
+        known = _FIRST_CHOICES[key] = choose(task, rows, flips, budget)
+    return known
 
 
 def choose(task: Task, rows: Ints, flips: float, budget: int) -> Choice:
