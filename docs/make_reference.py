@@ -47,7 +47,7 @@ GROUPS = {
         "certify", "recertify", "certify_by_proxy", "predict", "select", "compare", "audit", "expected_gain", "train", "approximate", "prepare", "draw_votes", "bill",
         "candidates", "save_model", "load_model", "bundle", "check",
     ),
-    "What to pass": ("Execution", "Calibration", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Remote", "Progress"),
+    "What to pass": ("Execution", "Calibration", "Recipe", "StoredVotes", "CachingSource", "Normalize", "Smoothed", "Remote", "Progress"),
     "What comes back": ("Cache", "Certificates", "Certificate", "TrainedModel", "Epoch", "ExpectedGain", "Outcome", "Numerics", "Bill", "RecertError"),
     "Noises": ("Gaussian", "Laplace", "Uniform", "Splitting", "Noise", "Stream", "parse_noise", "register_noise"),
     "Methods of re-certification": ("Irs", "Scratch", "Method", "Strategy", "register_method"),

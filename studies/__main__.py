@@ -37,12 +37,16 @@ def reproduce(
         typer.Argument(metavar="STUDY", show_default=False, help=f"One of: {', '.join(STUDIES)}. None: list them."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's size; else a few images, in minutes.")] = False,
-    networks: Annotated[str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110.")] = None,
+    networks: Annotated[
+        str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110, tiny-resnet50, efficientnet-lite0.")
+    ] = None,
     sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
     approximations: Annotated[str | None, typer.Option(help="Changes: fp16,int8-twin,prune:0.1.")] = None,
     count: Annotated[int | None, typer.Option(help="So many of the 500 test images, the first.")] = None,
     samples: Annotated[str | None, typer.Option(help="Votes in the cache, n: 10000,100000.")] = None,
-    data: Annotated[str, typer.Option("--data", "-d", help="CIFAR-10: cifar10:DIR.")] = "cifar10",
+    data: Annotated[
+        str, typer.Option("--data", "-d", help="CIFAR-10: cifar10:DIR; tiny-imagenet:DIR and FILE.npz for the others.")
+    ] = "cifar10",
     weights: Annotated[
         Path | None, typer.Option(help="Folder of trained weights, NAME-SIGMA.safetensors; else those shipped.")
     ] = None,

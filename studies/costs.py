@@ -4,6 +4,7 @@ from typing import Any
 
 from recert.metrics import speedup_by_area
 from studies.curves import METHODS, Budgets, Curve, Key, all_curves, base_cache, draw_all
+from studies.imagenet_networks import REUSE_THRESHOLD, SPECS
 from studies.methods import AUTHORS, BASELINES, COHEN
 from studies.networks import ORIGINAL, open_votes
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
@@ -27,15 +28,17 @@ HUGE, FEW = 500_000, (0.01, 0.02, 0.05, 0.1)
 
 
 def budgets(request: Request, cell: Cell) -> Budgets:
+    gamma = REUSE_THRESHOLD if cell.network in SPECS else None
     if request.study.name == "samples" and cell.samples >= HUGE:
-        return Budgets(cell.samples, FEW, (*FEW, 0.2))
-    return Budgets(cell.samples, *SHARES[request.study.name])
+        return Budgets(cell.samples, FEW, (*FEW, 0.2), gamma)
+    return Budgets(cell.samples, *SHARES[request.study.name], gamma)
 
 
 def settings(request: Request, cell: Cell) -> dict[str, Any]:
     ours = budgets(request, cell)
+    threshold = {} if ours.reuse_threshold is None else {"reuse_threshold": ours.reuse_threshold}
     return cell_settings(
-        request, cell, alpha=ALPHA, cache_alpha=CACHE_ALPHA, selection_samples=SELECTION_SAMPLES,
+        request, cell, **threshold, alpha=ALPHA, cache_alpha=CACHE_ALPHA, selection_samples=SELECTION_SAMPLES,
         budgets=ours.passes(ours.methods), baseline_budgets=ours.passes(ours.baselines),
     )  # fmt: skip
 

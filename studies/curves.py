@@ -36,6 +36,8 @@ class Budgets:
     samples: int
     methods: tuple[float, ...]
     baselines: tuple[float, ...]
+    reuse_threshold: float | None = None
+    """Gamma of irs; the usual one if None."""
 
     def passes(self, shares: Sequence[float], largest: float = 1.0) -> list[int]:
         """Whole numbers, each once, large enough that a unanimous vote certifies something."""
@@ -90,7 +92,7 @@ def draw_all(changed: StudyVotes, cache: Cache, budgets: Budgets, clock: Clock) 
         wanted += [(changed, (method, kind), size) for size in (sizes[-1:] if method == "irs" else reversed(sizes))]
     for source, (method, kind), size in wanted:
         clock.check()
-        draw_votes(source, None, cache, **_keywords(method, kind, size))
+        draw_votes(source, None, cache, **_keywords(method, kind, size, budgets.reuse_threshold))
 
 
 def all_curves(changed: StudyVotes, cache: Cache, budgets: Budgets, clock: Clock) -> dict[Key, Curve]:
@@ -98,7 +100,8 @@ def all_curves(changed: StudyVotes, cache: Cache, budgets: Budgets, clock: Clock
     baseline, sizes = BaselineVotes(changed, budgets.prefix), budgets.passes(budgets.baselines)
     wanted: list[tuple[Key, VoteSource, list[int]]] = [(key, changed, _sizes(*key, budgets)) for key in METHODS]
     wanted += [(key, baseline, sizes) for key in BASELINE_KEYS]
-    return {key: _curve(source, cache, changed.labels, key, sizes, clock) for key, source, sizes in wanted}
+    gamma = budgets.reuse_threshold
+    return {key: _curve(source, cache, changed.labels, key, sizes, clock, gamma) for key, source, sizes in wanted}
 
 
 def _sizes(method: str, kind: str, budgets: Budgets) -> list[int]:
@@ -108,23 +111,33 @@ def _sizes(method: str, kind: str, budgets: Budgets) -> list[int]:
     return sizes
 
 
-def _keywords(method: str, kind: str, samples: int) -> dict[str, Any]:
+def _keywords(method: str, kind: str, samples: int, gamma: float | None) -> dict[str, Any]:
     """What `recert.recertify` is called with for one point of a curve."""
     chosen = (
-        method_named(COHEN, selection_samples=max(1, samples // 100)) if method == AUTHORS else method_named(method)
+        method_named(COHEN, selection_samples=max(1, samples // 100))
+        if method == AUTHORS
+        else method_named(method, reuse_threshold=gamma if method == "irs" else None)
     )
     return chosen | {"certificate": kind, "samples": samples, "alpha": ALPHA}
 
 
-def _curve(source: VoteSource, cache: Cache, labels: np.ndarray, key: Key, sizes: Sequence[int], clock: Clock) -> Curve:
+def _curve(
+    source: VoteSource,
+    cache: Cache,
+    labels: np.ndarray,
+    key: Key,
+    sizes: Sequence[int],
+    clock: Clock,
+    gamma: float | None,
+) -> Curve:
     results = []
     for size in reversed(sizes):  # the largest first: the smaller ones then draw little
         clock.check()
-        results.append(recertify(source, None, cache, **_keywords(*key, size)))
+        results.append(recertify(source, None, cache, **_keywords(*key, size, gamma)))
     results.reverse()
     started = time.perf_counter()
     # Again, now that nothing is drawn: what planning and bounds take.
-    recertify(source, None, cache, **_keywords(*key, sizes[-1]))
+    recertify(source, None, cache, **_keywords(*key, sizes[-1], gamma))
     seconds = time.perf_counter() - started
     radii = tuple(result.average_certified_radius(labels) for result in results)
     return Curve(tuple(sizes), tuple(results), radii, seconds)

@@ -13,6 +13,7 @@ from recert import Gaussian, RecertError, VoteSource, open_source, prepare
 from recert.approximations import Calibration, approximate, needs_calibration
 from recert.data import Dataset, load_data
 from recert.models import LoadedModel, load_model
+from studies.imagenet_networks import SPECS, load
 from studies.request import IMAGES, Cell, Request
 from studies.stores import About, StudyVotes
 
@@ -81,10 +82,22 @@ def _changed(
         return model, loaded.note, {}
     calibration = None
     if needs_calibration(spec.approximation):
-        training = load_data(data_spec(spec.network, request.data), split="train", count=CALIBRATION_INPUTS)
-        calibration = Calibration(training.inputs, noise, request.seed)
+        calibration = Calibration(_calibration_inputs(data_spec(spec.network, request.data), data), noise, request.seed)
     made = approximate(model, spec.approximation, calibration=calibration, example_input=data.inputs[:8])
     return made.model, made.description, {k: v for k, v in made.facts.items() if k != "calibration_inputs"}
+
+
+def _calibration_inputs(spec: str, certified: Dataset) -> NDArray[np.float32]:
+    """Training inputs; where there is no training split, inputs that are not certified."""
+    training = load_data(spec, split="train", count=CALIBRATION_INPUTS + len(certified))
+    if training.name != certified.name:
+        return training.inputs[:CALIBRATION_INPUTS]
+    others = training.inputs[~np.isin(training.indices, certified.indices)][:CALIBRATION_INPUTS]
+    if len(others) == 0:
+        raise ValueError(
+            f"expected inputs beside those that are certified in {spec}, to calibrate on, got none; lower --count"
+        )
+    return others
 
 
 def _prepared(request: Request, spec: NetworkSpec, model: nn.Module) -> nn.Module:
@@ -111,6 +124,8 @@ def resolved(request: Request) -> Request:
 
 def load_network(network: str, sigma: float, weights: Path | None) -> LoadedModel:
     """With own weights (NETWORK-SIGMA.safetensors in a folder) if they are there, else with those that are shipped."""
+    if network in SPECS:
+        return load(network, sigma, weights)
     text = sigma_text(sigma)
     file = None if weights is None else weights / f"{network}-{text}.safetensors"
     if file is not None and file.is_file():

@@ -56,8 +56,9 @@ DIFFERENCES = """## Where do ours differ, and why?
 - **irs at gamma.** The paper claims an error of alpha + alpha_zeta. Where p_A is near 1, alpha + 2 alpha_zeta is what is proved, since the choice of the branch looks at
   the votes that bound p_A ([theory](theory.md)). It is run here as published.
 - **Networks and images** are not the authors': other training runs, other images. ACR and accuracies differ for that reason alone.
-- **ImageNet.** Nothing is claimed: no images and no trained weights were at hand. ResNet-50 is supported by name (`torchvision:`, `timm:`) and from locuslab's
-  checkpoints. Throughput with untrained weights is in [performance](performance.md).
+- **ImageNet.** Nothing is claimed. Two networks of its classes can be studied by name (`studies/imagenet_networks.py` has the commands) and have not been
+  run: ResNet-50 on Tiny ImageNet, trained here, and EfficientNet-lite0 with weights that others trained. ResNet-50 for all of ImageNet is
+  supported by name (`torchvision:`, `timm:`) and from locuslab's checkpoints; throughput with untrained weights is in [performance](performance.md).
 """
 
 

@@ -12,6 +12,7 @@ from studies.results import Result, read_results
 NOT_RUN = "not run"
 NETWORK_NAMES = {
     "digits": "digits network", "cifar-resnet20": "ResNet-20", "cifar-resnet110": "ResNet-110", "imagenet-resnet50": "ResNet-50 (ImageNet)",
+    "tiny-resnet50": "ResNet-50 (Tiny ImageNet, 64 x 64, our weights)", "efficientnet-lite0": "EfficientNet-lite0 (ImageNet)",
 }  # fmt: skip
 IN_PAPER = {"int8-twin": "int8", "fp16-weights": "fp16", "bf16-weights": "bf16"}
 """The paper's column that one of ours stands beside, where the names differ."""

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from recert.sampling import open_source as open_source
     from recert.smoothed import Smoothed as Smoothed
     from recert.training import Epoch as Epoch
+    from recert.training import Recipe as Recipe
     from recert.training import TrainedModel as TrainedModel
     from recert.training import train as train
 
@@ -100,7 +101,7 @@ _MODULES = {
     "recert.recertification": ("Irs", "Method", "Scratch", "Strategy", "draw_votes", "recertify", "register_method"),
     "recert.sampling": ("Progress", "Remote", "StoredVotes", "VoteChunk", "VoteSource", "Work", "open_source"),
     "recert.smoothed": ("Smoothed",),
-    "recert.training": ("Epoch", "TrainedModel", "train"),
+    "recert.training": ("Epoch", "Recipe", "TrainedModel", "train"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("bounds", "errors", "metrics")
