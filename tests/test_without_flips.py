@@ -62,7 +62,10 @@ def test_it_is_what_the_original_gets_from_as_many_replays(
     assert same.lost.sum() == same.gained.sum() == 0
     assert after.lost.sum() > 0
     assert after.radius_without_flips is not None
-    np.testing.assert_allclose(after.radius_without_flips, same.radius, rtol=0, atol=1e-12)
+    # Of joint bounds it is searched as they are, and not proven: within what their search leaves.
+    np.testing.assert_allclose(
+        after.radius_without_flips, same.radius, rtol=0, atol=1e-3 if method == "joint" else 1e-12
+    )
     assert same.radius_without_flips is not None
     assert same.radius_without_flips.tolist() == same.radius.tolist()
     assert (after.radius < after.radius_without_flips).any()

@@ -329,9 +329,8 @@ def is_covered(outcomes: Outcomes, box: Box, q: float, space: Floats) -> bool:
 
 
 @compiled
-def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float, space: Floats) -> float:
-    """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
-    columns = no_columns(outcomes, space)
+def _lowest_seen(outcomes: Outcomes, columns: Columns, box: Box, guess: float, tolerance: float) -> float:
+    """About the least q that exceeds the bound, as far as a search from a guess shows."""
     lowest, least = 1.0, _value_of(box.p_low, box.x_high, box.y_low)
     most = _value_of(box.p_high, box.x_low, box.y_high)
     for sixteenth in range(17):
@@ -347,6 +346,21 @@ def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float
             break
     if box.x_high >= 1.0 - lowest:
         lowest = min(lowest, _end(outcomes, box))
+    return lowest
+
+
+@compiled
+def about_largest(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float, space: Floats) -> float:
+    """What `largest_covered` tries to prove first, and mostly returns. It proves nothing, and takes a quarter of the time."""
+    lowest = _lowest_seen(outcomes, no_columns(outcomes, space), box, guess, tolerance)
+    return math.floor(max(lowest - tolerance, lowest / 2) / step) * step
+
+
+@compiled
+def largest_covered(outcomes: Outcomes, box: Box, guess: float, tolerance: float, step: float, space: Floats) -> float:
+    """A multiple of `step` that is proven not to exceed the bound, as a rule by at most `tolerance`; 0 if none is."""
+    columns = no_columns(outcomes, space)
+    lowest = _lowest_seen(outcomes, columns, box, guess, tolerance)
     covered, uncovered, back, undecided = 0.0, lowest, tolerance, 0
     for _ in range(_MOST_TRIES):
         # Close below what is known to exceed the bound, then further down; never below the middle of what is left.

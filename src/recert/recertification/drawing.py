@@ -168,7 +168,7 @@ def _with_others(
     runner_up = None if claimed.runner_up_upper is None else np.where(known, claimed.runner_up_upper, np.nan)
     differ = [i for i, each in enumerate(others) if each is not None and each is not counts[i]]
     if differ:
-        bounds = method.bound([each for i in differ if (each := others[i]) is not None], terms)
+        bounds = method.for_comparison().bound([each for i in differ if (each := others[i]) is not None], terms)
         top[differ] = bounds.top_lower
         if runner_up is not None and bounds.runner_up_upper is not None:
             runner_up[differ] = bounds.runner_up_upper

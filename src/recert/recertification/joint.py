@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
+from recert.bounds.joint import joint_about
 from recert.planning import ChancePredictor, RadiusPredictor
 from recert.planning.chances import MANY, FlipChances
 from recert.planning.tables import (
@@ -43,6 +44,9 @@ class Joint(ReplayMethod):
         counts = (of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other)
         return np.asarray(bounds.joint_lower(*counts, alpha, groups=groups))
 
+    def for_comparison(self) -> "Joint":
+        return _Unproven()
+
     def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
             other = _best_split(chosen, passes, terms)
@@ -66,6 +70,18 @@ class Joint(ReplayMethod):
     def chance(self, terms: Terms, largest: int, radius: float) -> ChancePredictor:
         tables = tables_after_flips(terms.circumstances, largest, terms.selection_samples, terms.sides)
         return FlipChances(radius, MANY, [table.radius(terms.sides) for table in tables], terms.flips)
+
+
+@dataclass(frozen=True)
+class _Unproven(Joint):
+    """With bounds that are searched, but not proven."""
+
+    def lower_bound(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(joint_about(of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other, alpha))
+
+    def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
+        counts = (of.votes, samples, of.lost, of.replayed, of.gained, of.replayed_other)
+        return np.asarray(joint_about(*counts, alpha, groups=groups))
 
 
 def _best_split(chosen: SelectedInputs, passes: Ints, terms: Terms) -> Ints:

@@ -172,6 +172,10 @@ class Method(Strategy):
         themselves where nothing flipped, and None if that is not known. They tell what the change cost, and make no claim."""
         return None
 
+    def for_comparison(self) -> "Method":
+        """The method itself, or one whose bounds are as good as its own to tell what a change cost, sooner, but prove nothing."""
+        return self
+
     @abstractmethod
     def bound(self, counts: Sequence[Counts], terms: Terms) -> Bounds:
         """Bounds of many inputs from their counts, with error `terms.alpha` for each input."""
