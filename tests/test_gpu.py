@@ -238,6 +238,22 @@ def test_recorded_training_is_plain_training(count: int, tmp_path: Path, monkeyp
     assert recorded.card.train_loss == pytest.approx(plain.card.train_loss, rel=0.02)
 
 
+@pytest.mark.parametrize("options", [{}, {"consistency": 5.0}, {"stream": True}, {"compile": True}], ids=str)
+def test_a_network_of_ones_own_is_trained_and_goes_on(options: dict, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    def stop(epoch: recert.Epoch) -> None:
+        if epoch.done == 2:
+            raise KeyboardInterrupt
+
+    data = Dataset("noise", images(300), np.arange(300) % 10, np.arange(300))
+    settings = {"epochs": 4, "batch_size": 64, "device": "cuda", **options}
+    whole = train(network().train(), data, Gaussian(0.25), out=tmp_path / "whole", **settings)
+    with pytest.raises(KeyboardInterrupt):
+        train(network().train(), data, Gaussian(0.25), out=tmp_path / "parts", progress=stop, **settings)
+    parts = train(network().train(), data, Gaussian(0.25), out=tmp_path / "parts", **settings)
+    assert parts.card.train_loss == pytest.approx(whole.card.train_loss, rel=0.05)
+    assert next(parts.model.parameters()).is_cuda
+
+
 def test_a_model_is_the_same_on_a_device_and_off_it() -> None:
     """Weights come over together there; of several types, views, and empty ones."""
     model = network()

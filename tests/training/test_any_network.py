@@ -19,6 +19,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 import recert
 from recert.cli import main
+from recert.cli.train import _test_split
 from recert.data import load_data
 from recert.errors import RecertError
 from recert.training import OtherTraining
@@ -217,6 +218,13 @@ def test_another_trained_network_is_another_training(tmp_path, ordinary):
         train(tmp_path, model=other)
 
 
+def test_a_last_batch_of_one_is_left_out(tmp_path):
+    """Batch normalisation has no variance of one row."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
+    trained = train(tmp_path, model=net, data=(TRAINING.inputs[:33], TRAINING.labels[:33]), epochs=1)
+    assert trained.card.train_accuracy * 32 == pytest.approx(round(trained.card.train_accuracy * 32))
+
+
 def test_usual_recipes():
     def usual(shape, *, trained=False, count=10_000, name=None):
         recipe = usual_recipe(name, trained=trained, count=count, shape=shape)
@@ -297,6 +305,39 @@ def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path,
     with pytest.raises(SystemExit) as stop:
         main()
     assert not stop.value.code
+
+
+def test_npz_without_a_test_file_is_measured_on_itself_and_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["recert", "train", "--model", "digits", "--data", npz(tmp_path, "all", *PAIR), "--epochs", "1",
+                                     "--out", str(tmp_path)])  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert "these are of the inputs that it was trained on; name others with --test" in capsys.readouterr().err
+    assert json.loads((tmp_path / "digits-0.5.json").read_text())["test_accuracy"] is None
+
+
+def test_data_without_splits_are_not_their_own_test(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for label in "ab":
+        (tmp_path / label).mkdir()
+        image.new("L", (8, 8)).save(tmp_path / label / "1.png")
+    assert _test_split(f"folder:{tmp_path}") is None
+    assert _test_split("digits") == "digits"
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("recert.training.train", interrupted)
+    monkeypatch.setattr(
+        "sys.argv", ["recert", "train", "--model", "digits", "--data", "digits", "--out", str(tmp_path)]
+    )
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 130
+    assert "run the same command again to continue" in " ".join(capsys.readouterr().err.split())
 
 
 class Startled(nn.Module):

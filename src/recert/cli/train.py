@@ -7,6 +7,7 @@ import typer
 
 from recert.cli import options as o
 from recert.cli.output import Row, say, show
+from recert.cli.stopping import INTERRUPTED
 
 
 def add_to(app: typer.Typer) -> None:
@@ -99,18 +100,22 @@ def train(
         TimeRemainingColumn(),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("training", total=None, state="")
+    try:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+            bar = bars.add_task("training", total=None, state="")
 
-        def show_epoch(epoch: Epoch) -> None:
-            state = f"loss {epoch.loss:.3f}, accuracy {epoch.accuracy:.1%}"
-            bars.update(bar, completed=epoch.done, total=epoch.total, state=state)
+            def show_epoch(epoch: Epoch) -> None:
+                state = f"loss {epoch.loss:.3f}, accuracy {epoch.accuracy:.1%}"
+                bars.update(bar, completed=epoch.done, total=epoch.total, state=state)
 
-        trained = train_network(
-            model, data, smoothing, test=test or _test_split(data), epochs=epochs, batch_size=batch_size, learning_rate=learning_rate,
-            start=start, consistency=consistency, flip=flip, crop=crop, stream=stream, compile=compile, seed=seed, device=device, out=out,
-            progress=show_epoch, resume=not restart,
-        )  # fmt: skip
+            trained = train_network(
+                model, data, smoothing, test=test or _test_split(data), epochs=epochs, batch_size=batch_size, learning_rate=learning_rate,
+                start=start, consistency=consistency, flip=flip, crop=crop, stream=stream, compile=compile, seed=seed, device=device, out=out,
+                progress=show_epoch, resume=not restart,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"stopped; what was trained up to the last epoch is kept in {out}: run the same command again to continue")
+        raise typer.Exit(INTERRUPTED) from None
     card = trained.card
     show([_row("before", card.before, card), _row("after", card.after, card)], format)
     if card.measured_on != "test":
@@ -138,6 +143,8 @@ def _test_split(data: str) -> str | None:
 
     from recert.data import data_source
 
+    if data.lower().endswith(".npz"):  # it has no splits, and would be read for nothing
+        return None
     training, testing = data_source(data, split="train"), data_source(data, split="test")
     if training.name == testing.name and np.array_equal(training.positions, testing.positions):
         return None
