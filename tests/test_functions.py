@@ -432,7 +432,8 @@ def test_a_draw_that_is_given_up_sends_nothing_again() -> None:
     failed = threading.Event()
 
     def busy(service: Service, batch: Tensor) -> Exception | None:
-        if len(service.requests) <= 3:
+        # The probe's two, and the first two of the draw, which are under way together and may come in either order.
+        if len(service.requests) <= 4:
             return None
         failed.set()
         return Status(503)
@@ -446,7 +447,7 @@ def test_a_draw_that_is_given_up_sends_nothing_again() -> None:
     service.fails = None
     drawn = collect(source, [Work(1, Stream.ESTIMATION, range(10))], "")
     assert len(drawn[0].votes) == 10
-    assert len(service.requests) <= 2 + 3 + 1
+    assert len(service.requests) <= 2 + 4 + 1
 
 
 def test_progress_is_by_rows() -> None:

@@ -48,5 +48,5 @@ def test_split_is_the_one_that_shipped_networks_were_trained_on(sigma):
 def test_scikit_learn_not_installed(monkeypatch):
     for name in ("sklearn", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r"recert\[demo\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[demo\]"):
         load_data("digits")

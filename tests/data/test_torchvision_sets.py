@@ -85,5 +85,5 @@ def test_unknown(torchvision):
 def test_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
-    with pytest.raises(MissingExtra, match=r"recert\[vision\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[vision\]"):
         load_data("torchvision:MNIST:data")

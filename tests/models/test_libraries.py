@@ -126,7 +126,7 @@ def test_no_network(torchvision, monkeypatch):
 def test_not_installed(library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.setitem(sys.modules, f"{library}.models", None)
-    with pytest.raises(MissingExtra, match=rf"a model of {library} needs {library}, .*recert\[vision\]"):
+    with pytest.raises(MissingExtra, match=rf"a model of {library} needs {library}, .*pip install .*\[vision\]"):
         load_model(f"{library}:resnet50")
 
 
@@ -134,7 +134,7 @@ def test_locuslab_resnet50_needs_torchvision(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     torch.save({"arch": "resnet50", "state_dict": {}}, tmp_path / "c.pth.tar")
-    with pytest.raises(MissingExtra, match=r"recert\[vision\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[vision\]"):
         load_model(tmp_path / "c.pth.tar")
 
 

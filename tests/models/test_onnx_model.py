@@ -113,7 +113,7 @@ def test_wrong_input_shape():
 
 def test_onnxruntime_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingExtra, match=r"recert\[onnx\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[onnx\]"):
         OnnxModel(graph())
 
 

@@ -50,7 +50,7 @@ def test_an_interrupted_draw_keeps_what_it_had(open_store: OpenStore) -> None:
     rest = Coins()
     with open_store(rest) as votes:
         drawn = collect(votes, works, "drawing")
-    assert rest.asked == 3_000
+    assert 3_000 <= rest.asked <= 3_000 + 64  # some of those that were kept are drawn again, to see that they are the same
     for i, answer in enumerate(drawn):
         np.testing.assert_array_equal(answer.votes, rest.truth(i, Stream.ESTIMATION, 1_000))
 
