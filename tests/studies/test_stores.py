@@ -50,7 +50,8 @@ def test_an_interrupted_draw_keeps_what_it_had(open_store: OpenStore) -> None:
     rest = Coins()
     with open_store(rest) as votes:
         drawn = collect(votes, works, "drawing")
-    assert 3_000 <= rest.asked <= 3_000 + 64  # some of those that were kept are drawn again, to see that they are the same
+    # Some of those that were kept are drawn again, to see that they are the same.
+    assert 3_000 <= rest.asked <= 3_000 + 64
     for i, answer in enumerate(drawn):
         np.testing.assert_array_equal(answer.votes, rest.truth(i, Stream.ESTIMATION, 1_000))
 
