@@ -188,7 +188,7 @@ def decided_here() -> recert.Certificates:
 
 
 def test_decisions_at_a_radius_are_the_same(source: VoteSource) -> None:
-    """Rounds depend on votes alone: whoever draws them, each input has the same number and the same outcome."""
+    """Rounds depend on votes and on the size of batches: whoever draws them, each input has the same number and the same outcome."""
     result = recert.certify(source, None, noise=NOISE, seed=SEED, at=[0.1, 0.3], samples=300)
     assert result.outcome.tolist() == decided_here().outcome.tolist()
     assert result.radius.tolist() == decided_here().radius.tolist()

@@ -59,6 +59,7 @@ class RaySource:
         self.noise, self.seed = noise, seed
         # Here and not by the workers: the digest reads source code, and workers have none of a class that was sent to them.
         self.identity, self.description = identify(model, identity), describe(model, identity)
+        self._fills_batches = isinstance(model, torch.nn.Module) or device != "cpu"
         self._cluster = Cluster(address)
         # In Ray's object store: sent to each node once, whatever its number of workers, which share one copy of the inputs.
         shared = [self._cluster.ray.put(on_cpu(model)), self._cluster.ray.put(array)]
@@ -79,6 +80,11 @@ class RaySource:
     @property
     def batch_size(self) -> int:
         return self._pool.batch_size
+
+    @property
+    def passes_at_once(self) -> int:
+        """As of a `Sampler` here, so that decisions at a radius take the same votes."""
+        return self.batch_size if self._fills_batches else 1
 
     @property
     def workers_started(self) -> int:
