@@ -232,14 +232,14 @@ def test_the_verdict_is_what_the_files_hold(browser: Any, make_result: MakeResul
         share = f"{100 * flips / sum(table['replayed']):.2f}".rstrip("0").rstrip(".")[:4]
         sentence = line.locator(".sentence").inner_text()
         assert sentence.startswith(
-            f"certified at 0.5 on {len(after)} of 40 inputs (original {len(before)}; {len(lost)} lost: {len(lost) - len(to_change)} to the budget, "
+            f"certified at radius 0.5 on {len(after)} of 40 inputs (original {len(before)}; {len(lost)} lost: {len(lost) - len(to_change)} to the budget, "
             f"{len(to_change)} to the change; {len(after - before)} gained); another class on {len(other)} of {len(both)} inputs that both certify; "
         )
         assert float(re.search(r"([\d.]+)% of replayed votes flipped", sentence)[1]) == pytest.approx(
             float(share), abs=0.06
         )  # type: ignore[index]
         assert sentence.endswith(
-            f"{sum(table['forward_passes']) / 40:,.0f} passes (original {sum(base['forward_passes']) / 40:,.0f})."
+            f"{sum(table['forward_passes']) / 40:,.0f} passes per input (original {sum(base['forward_passes']) / 40:,.0f})."
         )
         met = len(after) / 40 >= 0.3
         assert line.locator(".pill").inner_text() == ("✓ pass" if met else "✗ fail")
@@ -271,9 +271,9 @@ def test_a_change_of_what_is_shown_is_announced(visit: Visit) -> None:
     said = visit.page.locator("#said")
     assert (said.get_attribute("aria-live"), said.inner_text()) == ("polite", "")
     visit.page.select_option("#result", "1")
-    assert said.inner_text().startswith("base is shown: certified at 0.5 on")
+    assert said.inner_text().startswith("base is shown: certified at radius 0.5 on")
     visit.page.locator(".verdicts li").first.click()  # a line of the verdict does the same
-    assert said.inner_text().startswith("int8 is shown: certified at 0.5 on")
+    assert said.inner_text().startswith("int8 is shown: certified at radius 0.5 on")
     assert visit.page.locator("#result").input_value() == "0"
 
 

@@ -62,7 +62,7 @@ def test_the_page_says_what_holds_and_for_whom(make_result: MakeResult) -> None:
     words = " ".join(Elements(page).text.split())
     assert "1 changed model against the original" in words.lower()
     assert (
-        "40 inputs; noise gaussian:0.5; one-sided; auto; each certificate is wrong with probability at most 0.002."
+        "40 inputs; noise gaussian:0.5; one-sided certificates; method auto; each certificate is wrong with probability at most 0.002."
         in words
     )
     assert "with probability at least 0.999 over the noise drawn" in words
@@ -83,7 +83,7 @@ def test_a_certification_by_proxy_is_no_re_certification(make_result: MakeResult
     assert (
         f"{passes} own forward passes per input, and 20,500 passes of a faster network (int8); 10.0 + 3.2 seconds in all" in words
     )  # fmt: skip
-    assert "ours: certified at 0.5 on" in words
+    assert "ours: certified at radius 0.5 on" in words
     assert "re-certified" not in words
     assert "× as many" not in words
     assert "ours is drawn at its own passes: those of the faster network come on top." in words
@@ -248,7 +248,7 @@ def test_the_demo_ends_with_a_page(
     demo.demo(folder=tmp_path / "demo", samples=1_000, count=4)
     words = Elements((tmp_path / "demo" / "report.html").read_text()).text
     assert "4 inputs of digits test" in words
-    assert "prune:0.1: certified at 0.5 on" in " ".join(words.split())
+    assert "prune:0.1: certified at radius 0.5 on" in " ".join(words.split())
     assert "7 baseline results, from scratch" in words
     assert "report.html" in capsys.readouterr().err
     assert len(list((tmp_path / "demo" / "from-scratch").glob("*.parquet"))) == 7
@@ -265,7 +265,7 @@ def test_of_results_decided_at_a_radius_nothing_else_is_said(make_result: MakeRe
     assert "Certified accuracy at 0.3" in cards
     assert "Certified accuracy at 0.5" not in cards
     assert "Average certified radius" not in cards
-    assert "decided: certified at 0.3 on" in words
+    assert "decided: certified at radius 0.3 on" in words
     assert "Certified accuracy at 0.5" in words[words.index("whole original → now") :]
     assert [chart.title for chart in charts(align([base, decided, whole])).accuracy] == ["whole"]
 

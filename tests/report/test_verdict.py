@@ -12,7 +12,7 @@ from recert.report.difference import Difference, original_of
 from recert.report.input_table import Compared, first_rows, inputs_as_csv, telling_rows
 from recert.report.page import compared_inputs, verdicts_of
 from recert.report.summary import mean_interval, summarise
-from recert.report.verdict import conclusion, percent_of, radius_of_verdicts
+from recert.report.verdict import conclusion, percent_of, radius_of_verdicts, verdicts
 from tests.report.conftest import MakeResult
 
 #           kept  lost: budget  lost: change  gained  abstains: budget  abstains: change  wrong before  another class
@@ -59,11 +59,11 @@ def test_losses_are_told_apart(results: list[Result]) -> None:
 def test_the_sentence_says_the_numbers(results: list[Result]) -> None:
     changed, original = verdicts_of(results, [0.25, 0.5, 1.0])
     assert changed.sentence == (
-        "certified at 0.5 on 2 of 8 inputs (original 4; 3 lost: 1 to the budget, 2 to the change; 1 gained); another class on 1 of 6 "
-        "inputs that both certify; 0.7% of replayed votes flipped; 510 passes (original 1,100)."
+        "certified at radius 0.5 on 2 of 8 inputs (original 4; 3 lost: 1 to the budget, 2 to the change; 1 gained); another class on 1 of 6 "
+        "inputs that both certify; 0.70% of replayed votes flipped; 510 passes per input (original 1,100)."
     )
-    assert original.sentence == "certified at 0.5 on 4 of 8 inputs; 0 abstained; 1,100 passes per input."
-    assert conclusion([changed, original]) == "Of the 4 inputs that the original certifies at 0.5, int8 keeps 1."
+    assert original.sentence == "certified at radius 0.5 on 4 of 8 inputs; 0 abstained; 1,100 passes per input."
+    assert conclusion([changed, original]) == "Of the 4 inputs that the original certifies at radius 0.5, int8 keeps 1."
 
 
 def test_files_without_the_column_do_not_say_what_cost_it(results: list[Result]) -> None:
@@ -125,7 +125,7 @@ def test_the_interval_of_the_average_radius_is_that_of_student(results: list[Res
 
 
 def test_shares_have_three_digits() -> None:
-    assert [percent_of(k, n) for k, n in ((1, 3), (1, 1000), (1, 100_000), (0, 3), (3, 3))] == ["33.3%", "0.1%", "<\u00a00.01%", "0%", "100%"]  # fmt: skip
+    assert [percent_of(k, n) for k, n in ((1, 3), (1, 1000), (1, 100_000), (0, 3), (3, 3))] == ["33.3%", "0.10%", "<\u00a00.01%", "0%", "100%"]  # fmt: skip
 
 
 def test_the_most_telling_rows_are_those_that_changed_and_then_lost_most(results: list[Result]) -> None:
@@ -162,3 +162,10 @@ def test_nothing_in_a_csv_is_run_by_a_spreadsheet(results: list[Result]) -> None
     hostile = [replace(r, name="=cmd()", certificates=replace(r.certificates, input=digests)) for r in results]
     cells = [cell for line in inputs_as_csv(compared_inputs(hostile, [0.5])).decode().splitlines() for cell in line.split(",")]  # fmt: skip
     assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
+def test_the_mark_says_how_many_are_kept(results: list[Result]) -> None:
+    changed, original = verdicts_of(results, [0.5])
+    assert (changed.mark, original.mark) == ("1 of 4 kept", "original")
+    for requirement, mark in (("abstained<=1", "✓ pass"), ("accuracy:0.5>=1", "✗ fail")):
+        assert verdicts(results, [0], [None] * len(results), 0.5, [requirement])[0].mark == mark

@@ -30,16 +30,19 @@ def title(results: Sequence[Result]) -> str:
     return f"{model}: {several}{against}" if model else f"{several[:1].upper()}{several[1:]}{against}"
 
 
+_SHARED = {"noise": "noise {}", "certificate": "{} certificates", "method": "method {}"}
+
+
 def shared_line(results: Sequence[Result], data: str | None) -> str:
     """What all results share, in a line."""
     changed = [r for r in results if r.is_changed] or [r for r in results if not r.is_baseline] or list(results)
     data = data or next((r.data for r in results if r.data), None)
     settings = [r.certificates.settings for r in changed]
     parts = [f"{len(results[0].certificates):,} inputs{f' of {data}' if data else ''}"]
-    for name in ("noise", "certificate", "method"):
+    for name in _SHARED:
         values = dict.fromkeys(str(getattr(each, name)) for each in settings)
         if len(values) == 1:
-            parts.append(f"{'noise ' if name == 'noise' else ''}{next(iter(values))}")
+            parts.append(_SHARED[name].format(next(iter(values))))
     errors = sorted({each.error for each in settings})
     if len(errors) == 1:
         parts.append(f"each certificate is wrong with probability at most {errors[0]:g}")

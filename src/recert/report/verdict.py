@@ -60,9 +60,18 @@ class Verdict:
         return self.losses is not None and self.losses.to_change is not None
 
     @property
+    def mark(self) -> str:
+        """The same in two words."""
+        if self.passed is not None:
+            return "✓ pass" if self.passed else "✗ fail"
+        if self.losses is None:
+            return "original" if self.difference is None else "certified"
+        return f"{self.losses.before - self.losses.lost:,} of {self.losses.before:,} kept"
+
+    @property
     def sentence(self) -> str:
         """What the files say about this model."""
-        at = f" at {self.radius:g}" if self.radius else ""
+        at = f" at radius {self.radius:g}" if self.radius else ""
         text = f"certified{at} on {self.certified:,} of {self.total:,} inputs"
         if self.losses is None or self.difference is None:
             return f"{text}; {self.abstained:,} abstained; {self._costs}."
@@ -77,12 +86,12 @@ class Verdict:
 
     @property
     def _costs(self) -> str:
-        passes = f"{self.passes:,.0f} passes"
+        passes = f"{self.passes:,.0f} passes per input"
         if self.gain is not None and self.gain.factor > 1:
             return f"{passes} instead of {'more than ' * self.gain.at_least}{self.gain.needed:,.0f}"
         if self.difference is not None:
             return f"{passes} (original {self.difference.original.certificates.mean_forward_passes:,.0f})"
-        return f"{passes} per input"
+        return passes
 
 
 def verdicts(
@@ -133,7 +142,7 @@ def conclusion(found: Sequence[Verdict]) -> str:
     if len(before) != 1:
         return ""
     kept = [(v.losses.before - v.losses.lost, v.name) for v in changed if v.losses is not None]
-    at = f" at {found[0].radius:g}" if found[0].radius else ""
+    at = f" at radius {found[0].radius:g}" if found[0].radius else ""
     text = f"Of the {before.pop():,} inputs that the original certifies{at}, "
     if len(kept) > MOST_NAMED:
         (least, worst), (most, best) = min(kept), max(kept)
@@ -144,14 +153,16 @@ def conclusion(found: Sequence[Verdict]) -> str:
 def percent_of(count: int, total: int) -> str:
     """Three digits, and 0 only for none.
 
-    >>> percent_of(22, 10_000), percent_of(1, 2), percent_of(0, 5), percent_of(3, 3)
-    ('0.22%', '50%', '0%', '100%')
+    >>> percent_of(22, 10_000), percent_of(1, 1_000), percent_of(1, 2), percent_of(0, 5), percent_of(3, 3)
+    ('0.22%', '0.10%', '50%', '0%', '100%')
     """
     share = 100 * count / total if total else 0.0
     return (
-        f"{share:.{2 if share < 1 else 1}f}".rstrip("0").rstrip(".") + "%"
-        if share >= 0.005 or not count
-        else "<\u00a00.01%"
+        "<\u00a00.01%"
+        if count and share < 0.005
+        else f"{share:.2f}%"
+        if 0 < share < 1
+        else f"{share:.1f}".removesuffix(".0") + "%"
     )
 
 
