@@ -203,10 +203,10 @@ def report() -> None:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             for scheme in ("light", "dark"):
                 page = browser.new_page(
-                    viewport={"width": 1100, "height": 800}, color_scheme=scheme, device_scale_factor=1.5
+                    viewport={"width": 1100, "height": 836}, color_scheme=scheme, device_scale_factor=1.5
                 )
                 page.goto((Path(folder) / "report.html").as_uri())
-                page.screenshot(path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 800})
+                page.screenshot(path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 836})
                 print(f"wrote {HERE / f'report-{scheme}.png'}")
             browser.close()
 
