@@ -96,7 +96,7 @@ def test_decisions_at_a_radius_in_the_readme_are_those_of_the_results() -> None:
         "a fixed number of votes (Cohen et al.)": "Cohen, n = 9,500",
     }
     for name, arm in shown.items():
-        # The last of several is the one with the largest limit.
+        # The last of several is without a limit but the number of cached votes.
         passes, share = (np.ravel(found[arm][of])[-1] for of in ("passes", "share"))
         (row,) = [line for line in README.splitlines() if line.startswith(f"| {name} | ")]
         assert row.replace("*", "").strip("| ").split(" | ")[1:] == [f"{passes:,.0f}", f"{share:.1%}"]
