@@ -126,9 +126,7 @@ def test_verbs_take_what_progress_takes(given: Any, wanted: bool, monkeypatch: p
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_bar_cuts_and_breaks_no_name_and_no_number(
-    width: int, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bar_cuts_and_breaks_no_name_and_no_number(width: int, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = in_terminal(monkeypatch)
     monkeypatch.setenv("COLUMNS", str(width))
     with shown(True) as show:

@@ -115,6 +115,17 @@ def facts(results: Sequence[Result]) -> Facts:
     return Facts(shared, [(r, [f for f in own if f not in shared]) for r, own in zip(results, each, strict=True)])
 
 
+def _numerics(values: dict[str, str]) -> str:
+    """What votes were drawn with, in a line.
+
+    >>> _numerics({"batch_size": "64, 32", "compiled": "False"})
+    'batch size 64, 32; not compiled'
+    """
+    compiled = {"compiled True": "compiled", "compiled False": "not compiled"}
+    said = (f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    return "; ".join(compiled.get(text, text) for text in said)
+
+
 def _facts(result: Result) -> list[Fact]:
     s = result.certificates.settings
     method = f"{s.method}, {s.certificate}, alpha {s.alpha:g}"
@@ -127,7 +138,7 @@ def _facts(result: Result) -> list[Fact]:
         Fact("Noise", (f"{s.noise}, seed {s.seed}",)),
         Fact("Votes", (f"{s.samples:,.0f} per input to bound, {s.selection_samples:,.0f} to select",)),
         Fact("Model", tuple(f"{name} {value}" for name, value in s.model.items()), code=True),
-        Fact("Numerics", ("; ".join(f"{name} {value}" for name, value in s.numerics.to_text().items()),)),
+        Fact("Numerics", (_numerics(s.numerics.to_text()),)),
         Fact("Reproduce", (result.command or made,), code=result.command is not None),
     ]
     return [Fact("Name", (result.model,)), *found] if result.model else found
