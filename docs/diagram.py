@@ -6,6 +6,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 860, 392
+MOST_DOTS = 12
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def drawing(story: Story, palette: Palette) -> str:
         *box(186, 270, 122, 60, [story.change, "network"], palette),
         *arrow((308, 300), (382, 300), palette),
         *squares(390, 250, replayed_only=True, story=story, palette=palette),
-        *text(390, 374, f"{counted(story.flips)} from those in the cache, of {story.passes:,}", palette),
+        *flips(390, 374, story, palette),
+        *stored((566, 190), (566, 244), palette),
         *arrow((626, 300), (690, 300), palette),
         *result(700, 300, f"radius {story.new_radius:.3f}", f"{story.passes:,} passes", palette),
         "</svg>\n",
@@ -121,6 +123,29 @@ def squares(x: int, y: int, *, replayed_only: bool, story: Story, palette: Palet
             f'stroke="{palette.faint if fill == "none" else fill}"/>'
         )
     return found
+
+
+def flips(x: int, y: int, story: Story, palette: Palette) -> list[str]:
+    """A dot for every vote that differs, where they are few, and the sentence behind them."""
+    dots = story.flips if story.flips <= MOST_DOTS else 0
+    drawn = [f'<circle cx="{x + 5 + 14 * i}" cy="{y - 5}" r="5" fill="{palette.flip}"/>' for i in range(dots)]
+    return [
+        *drawn,
+        *text(
+            x + 14 * dots + 4 * (dots > 0),
+            y,
+            f"{counted(story.flips)} from the cached ones, of {story.passes:,}",
+            palette,
+        ),
+    ]
+
+
+def stored(start: tuple[int, int], end: tuple[int, int], palette: Palette) -> list[str]:
+    """What the second lane takes from the first."""
+    return [
+        *arrow(start, end, palette),
+        *text(start[0] + 12, (start[1] + end[1]) // 2 + 2, "noise and votes from the cache", palette),
+    ]
 
 
 def counted(flips: int) -> str:

@@ -148,14 +148,15 @@ def _missing(changed: "list[Result]", original: "Result") -> str:
         budget.append(before - without_flips)
         change.append(without_flips - after)
     return (
-        f"The ACR is below the original's by {_range(budget)} since a twentieth of the passes was spent, and by {_range(change)} since votes "
+        f"The ACR is below the original's by {span(budget)} since a twentieth of the passes was spent, and by {span(change)} since votes "
         "flipped. The report keeps the two apart."
     )
 
 
-def _range(numbers: list[float]) -> str:
-    """
-    >>> _range([0.0124, 0.0158]), _range([0.0004, 0.0076]), _range([0.0, 0.0])
+def span(numbers: list[float]) -> str:
+    """From the least to the most.
+
+    >>> span([0.0124, 0.0158]), span([0.0004, 0.0076]), span([0.0, 0.0])
     ('0.012 to 0.016', '0.000 to 0.008', '0.000')
     """
     least, most = f"{min(numbers):.3f}", f"{max(numbers):.3f}"
