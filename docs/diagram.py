@@ -44,7 +44,6 @@ def drawing(story: Story, palette: Palette) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
         'font-family="-apple-system, BlinkMacSystemFont, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">',
         f"<title>{escape(summary(story))}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{palette.paper}"/>',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         f'<path d="M0 0L8 4L0 8z" fill="{palette.ink}"/></marker></defs>',
         *lane(18, "Once, for the original network", palette),
