@@ -85,10 +85,19 @@ def cost(result: Result, summary: Summary, gain: Gain | None, before: Summary | 
         text = f"{summary.passes:,.0f} own forward passes per input, and "
         text += "those" if passes is None else f"{passes:,.0f} passes"
         text += f" of a faster network ({proxy['made by']})"
-        return text if seconds is None else f"{text}; {summary.seconds:.1f} + {seconds:.1f} seconds in all"
+        return text if seconds is None else f"{text}; {_seconds(summary.seconds)} + {_seconds(seconds)} seconds in all"
     if gain is not None:
         return f"{'more than ' * gain.at_least}{gain.needed:,.0f} from scratch: {gain} as many"
-    return f"{summary.seconds:.1f} seconds in all" + (f", original {before.seconds:.1f}" if before else "")
+    return f"{_seconds(summary.seconds)} seconds in all" + (f", original {_seconds(before.seconds)}" if before else "")
+
+
+def _seconds(number: float) -> str:
+    """With two digits where there are so few that one after the point says nothing.
+
+    >>> _seconds(12.34), _seconds(0.0214), _seconds(0.0)
+    ('12.3', '0.021', '0.0')
+    """
+    return f"{number:.1f}" if number >= 1 or number < 0.001 else f"{number:.2g}"
 
 
 @dataclass(frozen=True)
