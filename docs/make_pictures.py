@@ -225,8 +225,8 @@ def report() -> None:
                 # As wide as README is, so that its letters are as large as those around it.
                 page = browser.new_page(viewport=VIEW, color_scheme=scheme, device_scale_factor=2)
                 page.goto((Path(folder) / "report.html").as_uri())
-                verdict = page.locator(".verdicts").bounding_box()
-                height = verdict["y"] + verdict["height"] + 12
+                last = page.locator(".legend-line").bounding_box()
+                height = last["y"] + last["height"] + 12
                 page.screenshot(
                     path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": VIEW["width"], "height": height}
                 )
