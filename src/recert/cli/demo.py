@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,7 +64,12 @@ def demo(
         "[b]2.[/b] Change the network in five ways, and certify each from the votes of the original. (Most of the time goes into the "
         "baseline: certifying each from scratch as well, on fresh noise, to measure what that costs.)"
     )
-    about_all = {"labels": data.labels, "positions": data.indices, "command": command_line(), "data": "digits test"}
+    about_all: dict[str, Any] = {
+        "labels": data.labels,
+        "positions": data.indices,
+        "command": command_line(),
+        "data": "digits test",
+    }
     results = [Result("original", original, model="digits", **about_all)]
     rows = [_row("original", results[0], float(original.seconds.sum()))]
     for number, spec in enumerate(CHANGES, 1):
