@@ -300,3 +300,34 @@ def test_the_share_of_an_error_that_a_choice_had(copied: Path) -> None:
         look.write_text(json.dumps(raw, sort_keys=True) + "\n")
         listed_anew(copied)
         assert not any("planned, counted and bounded again" in line for line in recert.check(copied).checked)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("looks", [200, 400], "were looked at when there were 200 of them, which is not said"),
+        ("same_models", ["0" * 64 + " 2-" + "0" * 64], "of a model with other digests, which is not said"),
+    ],
+)
+def test_what_the_guarantee_depends_on_is_said(
+    field: str, value: object, expected: str, copied: Path, copied_original: Path
+) -> None:
+    for folder in (copied, copied_original):
+        path = folder / "cache" / "_manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+        listed_anew(folder)
+        assert any(expected in line for line in recert.check(folder).problems)
+
+
+@pytest.mark.parametrize("column", ["forward_passes", "nobody", "radius_without_flips"])
+def test_columns_that_the_report_shows(column: str, copied: Path, copied_original: Path) -> None:
+    """What it cost and how many votes were for nobody are no claims; they are shown beside them."""
+    for folder, name in ((copied, "winner"), (copied_original, "base")):
+        path = folder / "result" / f"{name}.parquet"
+        before = read_result(path).certificates
+        if column == "radius_without_flips" and before.radius_without_flips is None:
+            continue
+        value = getattr(before, column)
+        forged(path, **{column: value + 1})
+        listed_anew(folder)
+        assert problem(folder).startswith("claims: ")

@@ -31,6 +31,8 @@ COLUMNS = (
     "kept",
     "lost",
     "gained",
+    "nobody",
+    "forward_passes",
 )
 
 
@@ -71,6 +73,10 @@ def _differing(claimed: Certificates, anew: Certificates) -> int:
     """How many rows differ in what is claimed or counted."""
     same = _in_order(anew, claimed)
     differ = [np.abs(getattr(same, name) - getattr(claimed, name)) > TOLERANCE for name in COLUMNS]
+    differ += [np.asarray(getattr(same, name) != getattr(claimed, name)) for name in ("outcome", "method")]
+    ours, theirs = same.radius_without_flips, claimed.radius_without_flips
+    if theirs is not None and ours is not None:  # not a number where it is not known
+        differ.append(~np.isclose(ours, theirs, rtol=0, atol=TOLERANCE, equal_nan=True))
     return int(np.any(differ, axis=0).sum())
 
 

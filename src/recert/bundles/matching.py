@@ -9,7 +9,8 @@ import torch
 from recert.bundles.claims import in_one_draw
 from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.cache import Cache, Manifest
-from recert.certificates import Certificates
+from recert.cache.manifest import short_identity
+from recert.certificates import Certificates, Settings
 from recert.errors import NotAResult, RecertError, UnusableModel
 from recert.models.cards import WEIGHTS, card_of, card_path
 from recert.models.digest import digest_of_tensors, identify
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from torch import nn
 
 TOLERANCE = 1e-9
+OF_VOTES = ("prediction", "outcome", "top_votes", "samples", "forward_passes", "nobody")
+"""Columns of a certification that its votes decide."""
 OF_THE_MODEL_ITSELF = ("certify", "sequential")
 """Methods that claim from votes of the model of the cache, and not of a changed one."""
+OF_NO_CACHE = ("scratch", "sequential")
+"""Methods that claim from votes that were drawn for them alone."""
 BY_CACHE = ("series", "few-flips", "joint", "paired", "irs")
 """Methods whose counts of votes for the class are those of the cache, unless fresh votes were drawn."""
 
@@ -108,6 +113,8 @@ def check_cache(cache: Cache | None, manifest: Manifest, result: Certificates) -
         )
         if ours != theirs
     ]
+    if settings.method not in OF_NO_CACHE:
+        problems += _unsaid(manifest, settings)
     unknown = len(set(result.input) - set(manifest.inputs))
     if unknown:
         problems.append(f"cache: {unknown} inputs of the result are not in it")
@@ -120,6 +127,18 @@ def check_cache(cache: Cache | None, manifest: Manifest, result: Certificates) -
     if not in_one_draw(settings):
         return right("cache: its noise, its seed and its inputs are those of the result")
     return _counts(cache.about(list(result.input)), result)
+
+
+def _unsaid(manifest: Manifest, settings: Settings) -> list[str]:
+    """What the cache says of its votes and the result, whose guarantee depends on it, does not."""
+    found = []
+    if sizes := {n for n in manifest.looks if n <= manifest.samples} - set(settings.looks):
+        found.append(
+            f"claims: the cached votes were looked at when there were {', '.join(map(str, sorted(sizes)))} of them, which is not said"
+        )
+    if set(map(short_identity, manifest.same_models)) - set(settings.same_models):
+        found.append("claims: some of the cached votes are of a model with other digests, which is not said")
+    return found
 
 
 def check_votes(votes: Manifest, result: Certificates) -> Findings:
@@ -138,7 +157,7 @@ def _counts(cache: Cache, result: Certificates) -> Findings:
     settings = result.settings
     if settings.method == "certify":
         anew = cache.certify(alpha=settings.alpha, certificate=settings.certificate)
-        bad = (anew.prediction != result.prediction) | (anew.top_votes != result.top_votes)
+        bad = np.any([getattr(anew, name) != getattr(result, name) for name in OF_VOTES], axis=0)
         bad |= result.top_lower > anew.top_lower + TOLERANCE
         bad |= result.runner_up_upper < anew.runner_up_upper - TOLERANCE
         if bad.any():
