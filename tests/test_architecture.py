@@ -76,7 +76,7 @@ ALLOWED = {
     },
     "bundles": {
         "approximations", "auditing", "bounds", "cache", "caching", "certificates", "certification", "choosing", "engines", "errors", "keeping", "models", "noise",
-        "planning", "recertification", "report", "sampling", "storage", "version",
+        "planning", "recertification", "report", "sampling", "sequential", "storage", "version", "votes",
     },
     "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
     "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
