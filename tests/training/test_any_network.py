@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -299,6 +300,8 @@ def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path,
     said = capsys.readouterr()
     before, after = json.loads(said.out)
     assert after["ACR at 100 votes"] > before["ACR at 100 votes"]
+    on_the_way = re.findall(r"epoch (\d+) of 30: .* under noise [\d.]+%, ACR at 100 votes [\d.]+", said.err)
+    assert on_the_way == [str(3 * i) for i in range(1, 11)]
     command = said.err.partition("certify with:\n")[2].split()
     assert command[:4] == ["recert", "certify", "--model", "clinets:small@runs/networks/small-0.5.safetensors"]
     monkeypatch.setattr("sys.argv", [*command, "--samples", "100", "--count", "5", "--store", "store"])
