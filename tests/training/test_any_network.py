@@ -226,6 +226,27 @@ def test_a_last_batch_of_one_is_left_out(tmp_path):
     assert trained.card.train_accuracy * 32 == pytest.approx(round(trained.card.train_accuracy * 32))
 
 
+class Shapes(nn.Module):
+    """Stands in for a compiled network: remembers the shapes that it would be compiled for."""
+
+    def __init__(self, network: nn.Module, seen: set) -> None:
+        super().__init__()
+        self.network, self.seen = network, seen
+
+    def forward(self, x):
+        self.seen.add(tuple(x.shape))
+        return self.network(x)
+
+
+def test_a_compiled_network_sees_batches_of_one_shape(tmp_path, monkeypatch):
+    seen: set = set()
+    monkeypatch.setattr(torch, "compile", lambda network: Shapes(network, seen))
+    train(tmp_path, compile=True, consistency=1.0)  # 300 examples: nine batches of 32, and 12 that are left out
+    assert seen == {(64, 1, 8, 8)}
+    train(tmp_path / "small", compile=True, data=(TRAINING.inputs[:20], TRAINING.labels[:20]))
+    assert seen == {(64, 1, 8, 8), (20, 1, 8, 8)}  # fewer than a batch are all there is
+
+
 def test_usual_recipes():
     def usual(shape, *, trained=False, count=10_000, name=None):
         recipe = usual_recipe(name, trained=trained, count=count, shape=shape)

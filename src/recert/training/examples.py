@@ -179,6 +179,11 @@ def _moved(inputs: Tensor, labels: Tensor, device: torch.device) -> Batch:
     return inputs.to(device, non_blocking=True), labels.to(device, non_blocking=True)
 
 
+def whole_batches(order: Tensor, size: int) -> Tensor:
+    """The order without a smaller last batch: a compiled network would be compiled once more for its shape. Each epoch leaves out others."""
+    return order[: len(order) - len(order) % size] if len(order) > size else order
+
+
 def without_single_rest(order: Tensor, size: int) -> Tensor:
     """The order without a last batch of one example, whose variance batch normalisation cannot take."""
     return order[:-1] if len(order) > 1 and len(order) % size == 1 else order
