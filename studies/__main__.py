@@ -41,7 +41,10 @@ def reproduce(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's size; else a few images, in minutes.")] = False,
     networks: Annotated[
-        str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110, tiny-resnet50, efficientnet-lite0.")
+        str | None,
+        typer.Option(
+            help="digits, cifar-resnet20, cifar-resnet110, tiny-resnet50, efficientnet-lite0, efficientnet-lite0-followed."
+        ),
     ] = None,
     sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
     approximations: Annotated[str | None, typer.Option(help="Changes: fp16,int8-twin,prune:0.1.")] = None,

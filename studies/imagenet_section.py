@@ -20,8 +20,10 @@ from studies.tables import (
 WHAT = {
     "tiny-resnet50": """torchvision's ResNet-50, trained here with noise on **Tiny ImageNet**: 200 of ImageNet's classes, 64 x 64 pixels, our weights. ImageNet's own training
 images cannot be had here. In 64 x 64 pixels the same sigma hides more than in 224 x 224, so that a row of ours is about a harder problem than the paper's of that sigma.""",
-    "efficientnet-lite0": """EfficientNet-lite0 on **ImageNet's** validation images, 224 x 224 pixels and 1,000 classes. Others trained the weights, without noise, and published them as a
-package; where it was fine-tuned with noise, that is said below. The paper's network is a ResNet-50 that was trained with noise.""",
+    "efficientnet-lite0": """EfficientNet-lite0 on **ImageNet's** validation images, 224 x 224 pixels and 1,000 classes. Others trained the weights, without
+noise, and published them as a package. The paper's network is a ResNet-50 that was trained with noise.""",
+    "efficientnet-lite0-followed": """The same network on the same images, fine-tuned with noise on other validation images, without their labels: it learned to answer under noise
+what it answers without it (`python -m studies.imagenet_networks follow`).""",
 }
 TITLE = "## And for ImageNet's classes?"
 CHANGES = ("fp16", "bf16", "int8-twin", "prune:0.05", "prune:0.1", "prune:0.2")

@@ -30,6 +30,7 @@ SETTINGS = f"""## How was it measured?
   as fast as alone; others take up to half as long again (ResNet-110 in fp16, alone: 10.4 µs).
 - **Networks**: ours, trained with Gaussian noise. ResNet-20 comes with the package.
 - **Again**: `python -m studies NAME --full` runs a study at this size, and without `--full` in a few minutes on a CPU. `python -m studies` lists them.
+  `bash studies/on_gpu.sh PART` draws the votes of a whole network on a GPU, from which the tables are made on any machine.
 
 In the CSV files: {LEGEND[0].lower()}{LEGEND[1:]}
 The numbers are older than two improvements of `auto`. Inputs that are re-certified first are now planned for a few flips instead of none. On 100 images of

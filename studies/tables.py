@@ -13,15 +13,17 @@ NOT_RUN = "not run"
 NETWORK_NAMES = {
     "digits": "digits network", "cifar-resnet20": "ResNet-20", "cifar-resnet110": "ResNet-110", "imagenet-resnet50": "ResNet-50 (ImageNet, the paper's)",
     "tiny-resnet50": "ResNet-50 (Tiny ImageNet, 64 x 64, 200 classes, our weights)", "efficientnet-lite0": "EfficientNet-lite0 (ImageNet, 224 x 224)",
+    "efficientnet-lite0-followed": "EfficientNet-lite0, fine-tuned with noise (ImageNet, 224 x 224)",
 }  # fmt: skip
 SHORT_NAMES = NETWORK_NAMES | {
     "tiny-resnet50": "ResNet-50 (Tiny ImageNet)",
     "efficientnet-lite0": "EfficientNet-lite0",
+    "efficientnet-lite0-followed": "EfficientNet-lite0, fine-tuned",
 }
 """As there is room for in figures."""
 PAPERS_OWN = "imagenet-resnet50"
 """A network of the paper's that is not run here: ImageNet's training images are not to be had."""
-BESIDE = {"tiny-resnet50": PAPERS_OWN, "efficientnet-lite0": PAPERS_OWN}
+BESIDE = dict.fromkeys(("tiny-resnet50", "efficientnet-lite0", "efficientnet-lite0-followed"), PAPERS_OWN)
 """The paper's network that one of ours stands beside, where it is another one."""
 IN_PAPER = {"int8-twin": "int8", "fp16-weights": "fp16", "bf16-weights": "bf16"}
 """The paper's column that one of ours stands beside, where the names differ."""

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
-from recert import load_model
+from recert import Normalize, load_model
 from recert.training.subject import weights_digest
 from studies import imagenet_networks, networks
 from studies.imagenet_networks import FromUnitRange
@@ -27,10 +27,10 @@ def small() -> nn.Module:
 
 def one_pixel() -> nn.Module:
     """Tells bright images from dark ones by a single pixel, which is no help under noise."""
-    net = nn.Sequential(nn.Flatten(), nn.Linear(192, 2))
+    net = nn.Sequential(Normalize([0.5] * 3, [1.0] * 3), nn.Flatten(), nn.Linear(192, 2))
     with torch.no_grad():
-        net[1].weight.zero_()[:, 0] = torch.tensor([-1.0, 1.0])
-        net[1].bias.zero_()
+        net[2].weight.zero_()[:, 0] = torch.tensor([-1.0, 1.0])
+        net[2].bias.zero_()
     return net
 
 
@@ -109,8 +109,9 @@ def test_a_chain_begins_each_network_with_the_one_before(
 def test_a_network_follows_its_own_answers_and_labels_do_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(imagenet_networks.SPECS, "efficientnet-lite0", "tests.studies.test_imagenet_networks:one_pixel")
-    images = np.random.default_rng(0).choice(np.float32([-0.2, 0.2]), (60, 1, 1, 1)) * np.ones((1, 3, 8, 8), np.float32)
+    for network in ("efficientnet-lite0", "efficientnet-lite0-followed"):
+        monkeypatch.setitem(imagenet_networks.SPECS, network, "tests.studies.test_imagenet_networks:one_pixel")
+    images = np.random.default_rng(0).choice(np.float32([0.3, 0.7]), (60, 1, 1, 1)) * np.ones((1, 3, 8, 8), np.float32)
     weights = []
     for label in (0, 1):
         np.savez(tmp_path / "others.npz", inputs=images, labels=np.full(60, label))
@@ -118,19 +119,25 @@ def test_a_network_follows_its_own_answers_and_labels_do_not_matter(
         imagenet_networks.follow(
             str(tmp_path / "others.npz"), sigma=0.5, epochs=40, batch_size=20, device="cpu", out=out
         )
-        weights.append(out / "efficientnet-lite0-0.5.safetensors")
+        weights.append(out / "efficientnet-lite0-followed-0.5.safetensors")
     assert weights[0].read_bytes() == weights[1].read_bytes()
     card = json.loads(weights[0].with_suffix(".json").read_text())
     assert card["before"]["accuracy"] == 1.0  # by its own answers
     assert card["before"]["noisy_accuracy"] < 0.8
     assert card["after"]["noisy_accuracy"] > 0.95
-    loaded = networks.load_network("efficientnet-lite0", 0.5, weights[0].parent).model
-    assert (networks.clean_answers(loaded, images) == (images[:, 0, 0, 0] > 0)).all()
+    loaded = networks.load_network("efficientnet-lite0-followed", 0.5, weights[0].parent).model
+    original = networks.load_network(
+        "efficientnet-lite0", 0.5, weights[0].parent
+    ).model  # as published, whatever is there
+    assert torch.equal(original[2].weight, one_pixel()[2].weight)
+    assert (networks.clean_answers(loaded, images) == (images[:, 0, 0, 0] > 0.5)).all()
 
 
 def test_weights_that_are_missing_are_asked_for_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"python -m studies.imagenet_networks train tiny-imagenet:DIR --sigmas 0\.25"):
         networks.load_network("tiny-resnet50", 0.25, tmp_path)
+    with pytest.raises(ValueError, match=r"python -m studies.imagenet_networks follow OTHERS --sigma 0\.25"):
+        networks.load_network("efficientnet-lite0-followed", 0.25, None)
 
 
 def test_scales_are_measured_on_images_that_are_not_certified(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from recert.data import load_data
 from recert.errors import RecertError
 from recert.training import OtherTraining
 from recert.training.recipes import usual_recipe
+from recert.units import UnusualUnits
 
 NOISE = recert.Gaussian(0.25)
 TRAINING, TEST = load_data("digits", split="train", count=300), load_data("digits", count=120)
@@ -72,7 +73,15 @@ class Stream(IterableDataset):
 class Jittered(Items):
     def __getitem__(self, i):
         image, label = super().__getitem__(i)
-        return image * (0.9 + 0.2 * torch.rand(())), label
+        return image * (0.8 + 0.2 * torch.rand(())), label
+
+
+class Pictures(TorchDataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, i):
+        return pytest.importorskip("PIL.Image").new("L", (8, 8)), 1
 
 
 def loader(**options) -> DataLoader:
@@ -269,6 +278,7 @@ BAD = {
     "no labels": ({"data": TRAINING.inputs}, r"expected data to train on as \(inputs, labels\)"),
     "shape": ({"data": (TRAINING.inputs[:, :, :5], TRAINING.labels)}, "expected a network that takes inputs of shape"),
     "sampler": ({"data": loader(sampler=WeightedRandomSampler(np.ones(300), 300))}, "got one with a Weighted"),
+    "pictures": ({"data": Pictures()}, r"transform=torchvision\.transforms\.ToTensor"),
     "iterable": ({"data": Stream()}, "with a length and items by number"),
     "function": ({"model": lambda x: x}, "expected a torch.nn.Module to train"),
     "no weights": ({"model": nn.Flatten()}, "which has none that require a gradient"),
@@ -288,6 +298,16 @@ def test_mistakes_are_named(tmp_path, bad):
     options, message = BAD[bad]
     with pytest.raises((ValueError, RecertError), match=message):
         train(tmp_path, **options)
+
+
+def test_images_in_other_units_are_warned_about(tmp_path):
+    """Noise of .25 is nothing beside grey levels up to 255."""
+    for number, data in enumerate(
+        [(TRAINING.inputs * 255, TRAINING.labels), Items(TRAINING.inputs * 255, TRAINING.labels)]
+    ):
+        with pytest.warns(UnusualUnits, match="divide them by 255") as found:
+            train(tmp_path / str(number), data=data, epochs=1)
+        assert [Path(each.filename).name for each in found] == [Path(__file__).name]
 
 
 def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path, monkeypatch, capsys, ordinary):
@@ -329,6 +349,16 @@ def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path,
     with pytest.raises(SystemExit) as stop:
         main()
     assert not stop.value.code
+
+
+def test_the_command_line_warns_of_other_units_in_a_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["recert", "train", "--model", "digits", "--data", npz(tmp_path, "grey", TRAINING.inputs * 255, TRAINING.labels),
+                                     "--epochs", "1", "--out", str(tmp_path)])  # fmt: skip
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert "warning: inputs reach 255, as images in 0..255 do: divide them by 255" in said
+    assert "UnusualUnits" not in said
 
 
 def test_npz_without_a_test_file_is_measured_on_itself_and_says_so(tmp_path, monkeypatch, capsys):
