@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from recert.figures import BASELINE, RECERT, new_figure, paper_style, save, series
 from studies.catalogue import APPROXIMATIONS
 from studies.results import Result
-from studies.tables import NETWORK_NAMES, Found
+from studies.tables import SHORT_NAMES, Found
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,9 +90,7 @@ def _costs(group: list[Result]) -> Any:
             axes.plot(curve["passes"], curve["ACR"], label=label, **LOOKS[label])
         axes.set(xscale="log", xlabel="forward passes per image", ylabel="average certified radius")
         axes.xaxis.set_major_formatter(_tick)
-        axes.set_title(
-            f"{NETWORK_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}"
-        )
+        axes.set_title(f"{SHORT_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}")
     if len(group) == 1:
         price = 1e3 * group[0]["changed"]["seconds per pass"]
         seconds = panels[-1].secondary_xaxis("top", functions=(lambda passes: price * passes, lambda ms: ms / price))
@@ -114,7 +112,7 @@ def _distribution(found: Found) -> Any:
     figure, panels = new_figure(len(by_sigma))
     for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=True):
         for number, result in enumerate(results):
-            name = NETWORK_NAMES.get(result["settings"]["network"], result["settings"]["network"])
+            name = SHORT_NAMES.get(result["settings"]["network"], result["settings"]["network"])
             axes.stairs(result["shares"], result["edges"], label=name, color=series(number).colour, linewidth=1.2)
         axes.set(xlabel="lower bound on p_A", ylabel="share of inputs")
         axes.set_title(f"sigma {sigma}")

@@ -15,7 +15,7 @@ HEADINGS = {
     "headline": "What does a large cache give? The paper's main figure", "samples": "How does the number of cached votes matter?",
     "large-np": "What if re-certification may spend nearly all that the cache holds?", "disparity": "How many votes does a change flip?",
     "at-radius": "Is the radius at least so large? Decided one by one, by plan, and by others' rules",
-    "gamma": "Which threshold suits the paper's method?", "distribution": "How sure is the original?", "accuracy": "How accurate are the networks?",
+    "gamma": "Which threshold suits the paper's method?", "gamma-as-published": "And as the authors' code measures it?", "distribution": "How sure is the original?", "accuracy": "How accurate are the networks?",
     "binomial": "How many samples does an interval need?", "soundness": "Do the bounds hold? Against independent votes of a changed network",
     "coverage": "Do the bounds hold? A hundred caches of the same images", "speedup": "More figures of the tables above",
 }  # fmt: skip

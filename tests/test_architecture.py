@@ -83,7 +83,7 @@ ALLOWED = {
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "requirements", "storage", "version"},
-    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "version"},
+    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "units", "version"},
 }  # fmt: skip
 
 
