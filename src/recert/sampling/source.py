@@ -84,6 +84,13 @@ def named(source: VoteSource) -> dict[str, str]:
     return {"model": name} if name else {}
 
 
+def check_usable(source: VoteSource) -> None:
+    """UnusableModel before anything is drawn or stored if the model cannot be certified, where the source can find out."""
+    check = getattr(source, "check_usable", None)
+    if check is not None:
+        check()
+
+
 def check_unchanged(source: VoteSource) -> None:
     """UnusableModel if the model has changed since its first vote was drawn, where the source can find out."""
     check = getattr(source, "check_unchanged", None)
