@@ -28,7 +28,9 @@ class Service:
     def row(self, job: str, verb: str, needed: int) -> None:
         """One row of the table; the next job begins at zero."""
         sent = sum(self.requests)
-        print(f"| {job} | `{verb}` | {needed:,} | {sent:,} | {sent / needed:.3f} | {len(self.requests):,} |", flush=True)
+        print(
+            f"| {job} | `{verb}` | {needed:,} | {sent:,} | {sent / needed:.3f} | {len(self.requests):,} |", flush=True
+        )
         self.requests.clear()
 
 

@@ -145,7 +145,9 @@ def test_no_request_is_larger_than_asked_and_none_is_padded(options: Any, larges
     service = Service()
     votes(service, count=1, **options)
     assert max(service.requests) == largest
-    assert sum(size < largest for size in service.requests) <= 5  # the probe, the batch that lacks its rows, what is asked again, the last
+    assert (
+        sum(size < largest for size in service.requests) <= 5
+    )  # the probe, the batch that lacks its rows, what is asked again, the last
 
 
 def test_a_limit_of_the_service_is_kept_whatever_the_cache_was_made_with() -> None:
