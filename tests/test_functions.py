@@ -480,6 +480,17 @@ def test_a_draw_that_is_given_up_sends_nothing_again() -> None:
     assert len(service.requests) <= 2 + 4 + 1
 
 
+def test_a_model_of_another_library_is_told_how_to_be_a_function() -> None:
+    class Forest:
+        def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+            return rows @ Service().weights.numpy()
+
+    forest = Forest()
+    with pytest.raises(ValueError, match=r"got Forest; pass a function .* lambda batch: model\.predict_proba"):
+        certify(forest)
+    assert certify(lambda batch: forest.predict_proba(batch.numpy())).certificates.certified.any()
+
+
 def test_progress_is_by_rows() -> None:
     heard: list[int] = []
     certify(Remote(Service(), in_flight=2, batch_size=100), progress=lambda event: heard.append(event.done))

@@ -48,7 +48,10 @@ def open_source(
             f"expected a source of votes (VoteSource), got {type(model).__name__} without {', '.join(lacking)}"
         )
     if not callable(model):
-        raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
+        raise ValueError(
+            f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}; pass a function from a batch (a float32 "
+            "tensor) to logits or labels, such as lambda batch: model.predict_proba(batch.numpy())"
+        )
     return Sampler(
         as_module(model),
         inputs,
