@@ -79,7 +79,7 @@ ALLOWED = {
         "planning", "recertification", "report", "sampling", "sequential", "storage", "version", "votes",
     },
     "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
-    "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
+    "approximations": {"registration", "units", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "requirements", "storage", "version"},
