@@ -234,6 +234,9 @@ def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
     step = 2.0**-outcomes.bits
     covered, uncovered, guesses = int(floor / step), int(ceiling / step) + 1, 0
     nothing = covered
+    # What is not covered costs nearly as much to find out as a proof. So first where P is mostly large: near the smallest share of votes.
+    p = min(1.0, max(ceiling, outcomes.fewest[-1] / outcomes.n))
+    uncovered = max(covered + 1, min(uncovered, int(_lowest_crossing_near(outcomes, p, ceiling) / step) + 1))
     while uncovered - covered > 1:
         guesses += 1
         guess = uncovered - 1 if guesses % 4 else (covered + uncovered) // 2
