@@ -47,10 +47,14 @@ class Part(NamedTuple):
 
 @compiled
 def between(low: float, high: float, share: float) -> float:
-    """From low at 0 to high at 1, closer together near both ends: the deviation of a binomial falls like a root."""
+    """From low at 0 to high at 1, by about as many deviations of a binomial each time: these go with the root of a rate, or of its rest."""
     if share <= 0.0 or share >= 1.0:
         return low if share <= 0.0 else high
-    return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
+    if low + high > 1.0:
+        root = math.sqrt(1.0 - low)
+        return 1.0 - (root + share * (math.sqrt(1.0 - high) - root)) ** 2
+    root = math.sqrt(low)
+    return (root + share * (math.sqrt(high) - root)) ** 2
 
 
 @compiled
