@@ -14,6 +14,7 @@ from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, tails
 from recert.compiled import compiled
 
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
+_WIDE = 16  # numbers that the compiler adds at a time
 SPACE = 1 << 21  # numbers, 16 MB at most: what is not used is never touched
 # In `whole`: the number of rows that are taken; the row of each place of p, or -1; for each place of y the first g of its
 # chances, and how many there are; then the fewest votes of all f for the first g, for the next g, and so on.
@@ -24,9 +25,8 @@ class Columns(NamedTuple):
     """What is kept: for places of y the chances of G; for places of p, P(K >= fewest) for every f of the first g, and so on.
 
     In `real`: the chances of F and sums over g, both written anew at every point; the p of each place; the y of each place; what is
-    left out of G's chances for each place of y; these chances; rows of P(K >= fewest). A row begins with the least of its
-    tails, and with how many f have more than that, for each g: the others are not written. Places move with the part of the
-    surface that is searched: a place that has another p or y by now is filled anew.
+    left out of G's chances for each place of y; these chances; rows of P(K >= fewest), each after the least tail of its p. Places
+    move with the part of the surface that is searched: a place that has another p or y by now is filled anew.
     """
 
     whole: Integers
@@ -38,47 +38,47 @@ class Columns(NamedTuple):
 
 @compiled
 def _at_p(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 16 + place
+    return 2 * columns.f_length + _WIDE + place
 
 
 @compiled
 def _at_y(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 16 + PLACES + place
+    return 2 * columns.f_length + _WIDE + PLACES + place
 
 
 @compiled
 def _left_out(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 16 + 2 * PLACES + place
+    return 2 * columns.f_length + _WIDE + 2 * PLACES + place
 
 
 @compiled
 def _of_g(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 16 + 3 * PLACES + place * columns.g_length
+    return 2 * columns.f_length + _WIDE + 3 * PLACES + place * columns.g_length
 
 
 @compiled
 def _length_of_row(columns: Columns) -> int:
-    return 1 + columns.g_length + columns.f_length * columns.g_length
+    return 1 + columns.f_length * columns.g_length
 
 
 @compiled
 def _row(columns: Columns, row: int) -> int:
-    return 2 * columns.f_length + 16 + PLACES * (3 + columns.g_length) + row * _length_of_row(columns)
+    return 2 * columns.f_length + _WIDE + PLACES * (3 + columns.g_length) + row * _length_of_row(columns)
 
 
 @compiled
 def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
     """Nothing is kept yet. Numbers will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    taken = 2 * f_length + 32 + PLACES * (3 + g_length)
-    rows = max(0, min(PLACES, (len(space) - taken) // (1 + g_length + f_length * g_length)))
+    taken = 2 * f_length + 2 * _WIDE + PLACES * (3 + g_length)
+    rows = max(0, min(PLACES, (len(space) - taken) // (1 + f_length * g_length)))
     whole = np.full(_FEWEST + f_length * g_length, -1)
     whole[0] = 0
     for g in range(g_length):
         for f in range(f_length):
             whole[_FEWEST + g * f_length + f] = outcomes.fewest[f, g]
     if rows > 0:
-        space[2 * f_length + 16 : 2 * f_length + 16 + 2 * PLACES] = -1.0
+        space[2 * f_length + _WIDE : 2 * f_length + _WIDE + 2 * PLACES] = -1.0
     return Columns(whole, space, f_length, g_length, rows)
 
 
@@ -100,17 +100,18 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
         outcomes.n, p, outcomes.fewest[0, g_length - 1], outcomes.fewest[f_length - 1, 0], reach(outcomes.target)
     )
     last_k = first_k + len(of_k) - 1
-    # The first of the tails is about all k before; the last is at least the chance of any further k.
+    # The first of the tails is about all k before; the last is at least the chance of any further k, and is added for all at once.
     real[head] = of_k[-1]
-    sure = some = 0  # the fewest votes rise with f and fall with g: so many f have the first tail, and so many more than the last
+    sure = some = (
+        0  # so many f have the first tail, so many more than the last: the fewest votes rise with f and fall with g
+    )
     for g in range(g_length):
-        here, at = head + 1 + g_length + g * f_length, _FEWEST + g * f_length
+        here, at = head + 1 + g * f_length, _FEWEST + g * f_length
         while sure < f_length and whole[at + sure] <= first_k:
             sure += 1
         some = max(some, sure)
         while some < f_length and whole[at + some] < last_k:
             some += 1
-        real[head + 1 + g] = some
         real[here : here + sure] = of_k[0]
         for f in range(sure, some):
             real[here + f] = of_k[whole[at + f] - first_k]
@@ -129,11 +130,14 @@ def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float
 
 @compiled
 def _product(columns: Columns, low: int, high: int, of_g: int, first_g: int, number: int, head: int) -> float:
-    """The sum of the chances of F from low to high, times those of G, from `of_g` on, times what is reached in a row."""
+    """The sum of the chances of F from low to high, times those of G, from `of_g` on, times what is reached in a row.
+
+    Vectors are whole: sums beyond the last f, of whatever lies there, are not looked at.
+    """
     real, f_length, length = columns.real, columns.f_length, high - low + 1
-    wide = (length + 15) & ~15
+    wide = (length + _WIDE - 1) // _WIDE * _WIDE
     of_f, sums = real[low : high + 1], real[f_length : f_length + wide]
-    base = head + 1 + columns.g_length + first_g * f_length + low
+    base = head + 1 + first_g * f_length + low
     for i in range(wide):
         sums[i] = 0.0
     j = 0
