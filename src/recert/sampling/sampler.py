@@ -98,6 +98,11 @@ class Sampler:
         return self.batch_size if self._network.requests is None else 1
 
     @property
+    def passes_ahead(self) -> int:
+        """How many passes a device computes while nobody asks for more. None on a CPU, which has the same cores for everything."""
+        return self.batch_size * self._lane.depth if isinstance(self._lane, DeviceLane) else 0
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
         requests = self._network.requests
