@@ -18,6 +18,8 @@ from recert.models.tensors import bytes_of, held_by, layers, parts_of, tensors_i
 from recert.models.walk_modules import unwrapped
 
 MOST_SHOWN = 300
+LONGEST_NAME = 1000
+"""Of a name that a user gives a model."""
 
 
 def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
@@ -25,6 +27,7 @@ def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> 
 
     A module with an attribute that cannot be looked into has no identity either unless it is given a name.
     """
+    check_name(name)
     run_as, around = "", [model] if isinstance(model, nn.Module) else []
     model = unwrapped(model)
     if isinstance(model, PreparedModel):
@@ -36,6 +39,17 @@ def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> 
     if unknown and name is None:
         return ModelIdentity(_weights_digest(model), f"{UNKNOWN}{', '.join(dict.fromkeys(unknown))}"[:MOST_SHOWN])
     return ModelIdentity(_weights_digest(model), structure)
+
+
+def check_name(name: str | None) -> None:
+    """ValueError unless a name that a model is given can be printed, and so be read again."""
+    if name is None:
+        return
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        shown = repr(name) if len(repr(name)) < MOST_SHOWN else f"{len(name)} characters"
+        raise ValueError(
+            f"expected identity=... as a name of 1 to {LONGEST_NAME} printable characters, got {shown}; e.g. 'my-api-2024-05'"
+        )
 
 
 def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> Numerics:
