@@ -72,9 +72,9 @@ class Decision:
             SelectionCounts(task.selection.counts), task.cached_counts, task.cached_votes, task.terms.noise, self.radii,
             size=task.terms.samples, alpha=self.alpha, runner_up=self.certificate == "two-sided",
         )  # fmt: skip
-        changes = Question(self.radii, tally.alpha_of_changes, self.samples)
+        question = Question(self.radii, self.alpha, self.samples)
         result = result_of(
-            tally, changes, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
+            tally, question, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
         )  # fmt: skip
         check_unchanged(source)
         return task.for_every_input(look.recorded(result))
