@@ -104,7 +104,7 @@ def test_both_themes_are_readable_and_nothing_sticks_out(browser: Any, file: Pat
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert (luminance(opened.colour("body", "backgroundColor")) < 0.1) == (scheme == "dark")
         sheet = opened.colour(".card", "backgroundColor")
-        for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained", ".pill", ".lead", ".about"):  # fmt: skip
+        for selector in (".card .big", ".card dt", ".card .note", "figcaption", "summary", ".verdict.right", ".verdict.wrong", ".verdict.abstained", ".legend-line", ".lead", ".about"):  # fmt: skip
             assert contrast(opened.colour(selector, "color"), sheet) >= 4.5, selector
         # Cards beside each other have their numbers on one line.
         tops = {}
@@ -162,7 +162,9 @@ def test_choosing_another_result_shows_its_numbers(visit: Visit, results: Any) -
         assert visit.column("passes") == [f"{p:,}" for p in c.forward_passes.tolist()]
         heading = visit.page.locator("h2.of:visible")
         assert heading.count() == 1
-        assert heading.inner_text().startswith(result.name)
+        beside = "" if result.name == "base" else ", beside the original"
+        assert heading.inner_text() == f"Details: {result.name}{beside}"
+        assert visit.page.locator(".verdicts tr.chosen .name").inner_text() == result.name
         assert visit.page.locator(".compared:visible").count() == (0 if result.name == "base" else 2 * 41)
 
 
@@ -226,33 +228,60 @@ def test_the_verdict_is_what_the_files_hold(browser: Any, make_result: MakeResul
         rows = zip(table[radius], table["prediction"], table["label"], strict=True)
         return {i for i, (r, p, y) in enumerate(rows) if p == y and r >= 0.5}
 
-    lines = opened.page.locator(".verdicts li").all()
-    assert [line.locator(".name").inner_text() for line in lines] == ["int8", "pruned", "original"]
-    for table, line in zip(changed, lines, strict=False):
-        before, after = certified(base), certified(table)
+    rows = opened.page.locator(".verdicts tbody tr").all()
+    assert [row.locator(".name").inner_text().rstrip(" ▾") for row in rows] == ["original", "int8", "pruned"]
+    before = certified(base)
+    assert opened.page.locator(".verdicts thead").inner_text().split("\t")[2].split() == ["Still", "certified", "(of", f"{len(before)})"]  # fmt: skip
+    change, few, others = [], [], []
+    for table, row in zip(changed, rows[1:], strict=True):
+        after = certified(table)
         predicted = [p if p >= 0 else q for p, q in zip(table["prediction"], base["prediction"], strict=True)]
         possible = certified({**table, "prediction": predicted}, "radius_without_flips")
         both = [(p, q) for p, q in zip(base["prediction"], table["prediction"], strict=True) if p >= 0 and q >= 0]
         other = {i for i, (p, q) in enumerate(zip(base["prediction"], table["prediction"], strict=True)) if -1 not in (p, q) and p != q}  # fmt: skip
+        others.append(f"another class than the original on {len(other)} of {len(both)} inputs that both certify")
         lost = before - after
         to_change = lost & (possible | other)
+        change.append(len(to_change))
+        few.append(len(lost) - len(to_change))
+        cells = {cell.get_attribute("data-label"): cell.inner_text() for cell in row.locator("td[data-label]").all()}
+        assert cells["Still certified"] == str(len(before & after))
+        assert cells["Lost: the change"] == str(len(to_change))
+        assert cells["Lost: too few samples"] == str(len(lost) - len(to_change))
+        assert cells["Gained"] == str(len(after - before))
         flips = sum(table["lost"]) + sum(table["gained"])
-        share = f"{100 * flips / sum(table['replayed']):.2f}".rstrip("0").rstrip(".")[:4]
-        sentence = line.locator(".sentence").inner_text()
-        assert sentence.startswith(
-            f"certified at radius 0.5 on {len(after)} of 40 inputs (original {len(before)}; {len(lost)} lost: {len(lost) - len(to_change)} to the budget, "
-            f"{len(to_change)} to the change; {len(after - before)} gained); another class on {len(other)} of {len(both)} inputs that both certify; "
-        )
-        assert float(re.search(r"([\d.]+)% of replayed votes flipped", sentence)[1]) == pytest.approx(
-            float(share), abs=0.06
-        )  # type: ignore[index]
-        assert sentence.endswith(
-            f"{sum(table['forward_passes']) / 40:,.0f} passes per input (original {sum(base['forward_passes']) / 40:,.0f})."
-        )
+        assert float(cells["Votes flipped"].rstrip("%")) == pytest.approx(100 * flips / sum(table["replayed"]), abs=0.06)  # fmt: skip
+        assert cells["Passes per input"] == f"{sum(table['forward_passes']) / 40:,.0f}"
+        assert "Certifying anew takes" not in cells  # nothing was: no empty column
         met = len(after) / 40 >= 0.3
-        assert line.locator(".pill").inner_text() == ("✓ pass" if met else "✗ fail")
+        assert row.locator(".pill").inner_text() == ("✓ PASS" if met else "✗ FAIL")
+        assert row.locator(".check").inner_text() == f"accuracy at 0.5: {len(after) / 40:.3f}, limit ≥ 0.3"
+        # The bar: as wide in every row, in parts of these sizes, and in words for who does not see it.
+        parts = [n for n in (len(before & after), len(to_change), len(lost) - len(to_change)) if n]
+        bar = row.locator(".split")
+        widths = [part.bounding_box()["width"] for part in bar.locator("i").all()]
+        assert [width / sum(widths) for width in widths] == pytest.approx([n / sum(parts) for n in parts], abs=0.03)
+        assert bar.bounding_box()["width"] == pytest.approx(rows[0].locator(".split").bounding_box()["width"], abs=0.1)
+        assert re.findall(r"\d+", bar.get_attribute("aria-label")) == [str(n) for n in parts]
+    lead = opened.page.locator(".lead").inner_text()
+    assert lead.index("meet") < lead.index(f"Of the {len(before)} inputs certified at radius 0.5")
+    assert [int(n) for n in re.findall(r"(?:lose|to) (\d+) \(", lead)] == [min(change), max(change)]
+    assert f"another {min(few)} to {max(few)} unproven" in lead
+    assert all(text in opened.page.locator(".legend-line").inner_text() for text in others)
     top, bottom = (opened.page.locator(".verdicts").bounding_box()[key] for key in ("y", "height"))
     assert top + bottom < 900  # without scrolling
+    opened.page.set_viewport_size({"width": 400, "height": 900})  # rows are cards, which name what they hold
+    for cell in opened.page.locator(".verdicts td[data-label]").all():
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
+        assert cell.evaluate("e => getComputedStyle(e, '::before').content") == f'"{cell.get_attribute("data-label")}"'
+    opened.page.set_viewport_size({"width": 700, "height": 900})
+    opened.page.emulate_media(media="print")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert opened.page.locator(".verdicts").evaluate("e => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight")  # fmt: skip
+    assert opened.page.locator(".verdicts td:visible, .verdicts th:visible").count() == opened.page.locator(".verdicts td, .verdicts th").count()  # fmt: skip
+    assert opened.complaints == []
     opened.page.close()
 
 
@@ -280,7 +309,7 @@ def test_a_change_of_what_is_shown_is_announced(visit: Visit) -> None:
     assert (said.get_attribute("aria-live"), said.inner_text()) == ("polite", "")
     visit.page.select_option("#result", "1")
     assert said.inner_text().startswith("base is shown: certified at radius 0.5 on")
-    visit.page.locator(".verdicts li").first.click()  # a line of the verdict does the same
+    visit.page.locator(".verdicts tbody tr", has_text="int8").click()  # a row of the verdict does the same
     assert said.inner_text().startswith("int8 is shown: certified at radius 0.5 on")
     assert visit.page.locator("#result").input_value() == "0"
 
@@ -311,7 +340,15 @@ def test_fifty_thousand_inputs_open_at_once(browser: Any, make_result: MakeResul
     opened = Visit(browser, tmp_path / "report.html", viewport={"width": 1400, "height": 900})
     assert opened.page.evaluate("performance.timing.loadEventEnd - performance.timing.navigationStart") < 5_000
     assert opened.page.locator("#inputs tbody tr").count() == 1_000
-    assert "of 50,000 inputs" in opened.page.locator(".sentence").first.inner_text()
+    certified = int(
+        (
+            many[0].certificates.certified
+            & (many[0].certificates.prediction == many[0].labels)
+            & (many[0].certificates.radius >= 0.5)
+        ).sum()
+    )
+    assert certified > 10_000
+    assert f"Of the {certified:,} inputs certified at radius 0.5" in opened.page.locator(".lead").inner_text()
     link = opened.page.locator(".inputs a").first
     assert link.get_attribute("href") == "report-inputs.csv"
     assert (tmp_path / "report-inputs.csv").read_text().count("\n") == 50_001

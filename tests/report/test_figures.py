@@ -182,7 +182,7 @@ def test_points_stand_at_cost_and_radius_with_arrows_to_the_baseline(make_result
     assert [arrow.xy for arrow in arrows] == [(gain.needed, gain.radius)]
     assert [text.get_text() for text in chart.figure.axes[0].texts if text.get_text()] == [str(gain)]
     (legend,) = chart.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["ours", "from scratch"]
+    assert [text.get_text() for text in legend.get_texts()] == ["ours", "certified anew"]
     assert cost_figure([ours]) is None
 
 

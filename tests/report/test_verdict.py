@@ -1,4 +1,4 @@
-"""The first lines of a page against counts by hand: what was kept, lost and gained, and what the budget and the change cost."""
+"""The first lines of a page against counts by hand: what was kept, lost and gained, and what too few samples and the change cost."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from recert.report.difference import Difference, original_of
 from recert.report.input_table import Compared, first_rows, inputs_as_csv, telling_rows
 from recert.report.page import compared_inputs, verdicts_of
 from recert.report.summary import mean_interval, summarise
-from recert.report.verdict import conclusion, percent_of, radius_of_verdicts, verdicts
+from recert.report.verdict import Check, Shape, conclusion, percent_of, radius_of_verdicts, shape
 from tests.report.conftest import MakeResult
 
-#           kept  lost: budget  lost: change  gained  abstains: budget  abstains: change  wrong before  another class
+#           kept  lost: samples  lost: change  gained  abstains: samples  abstains: change  wrong before  another class
 BEFORE = [0.9, 0.6, 0.6, 0.4, 0.3, 0.3, 0.8, 0.7]
 WITHOUT = [0.8, 0.4, 0.55, 0.6, 0.0, 0.2, 0.8, 0.7]
 AFTER = [0.8, 0.4, 0.45, 0.6, 0.0, 0.0, 0.8, 0.6]
@@ -46,30 +46,60 @@ def results(make_result: MakeResult) -> list[Result]:
 def test_losses_are_told_apart(results: list[Result]) -> None:
     difference = Difference(results[0], results[1])
     assert difference.what_happened(0.5) == [
-        "", "lost at 0.5: budget", "lost at 0.5: change", "gained at 0.5", "abstains now: budget", "abstains now: change", "", "another class",
+        "", "lost at 0.5: too few samples", "lost at 0.5: change", "gained at 0.5", "abstains now: too few samples", "abstains now: change", "", "another class",
     ]  # fmt: skip
     losses = difference.losses(0.5)  # the seventh is wrong with both, the last is now another class: lost to the change
     assert (losses.before, losses.after, losses.lost, losses.gained) == (4, 2, 3, 1)
-    assert (losses.to_budget, losses.to_change) == (1, 2)
+    assert (losses.to_samples, losses.to_change) == (1, 2)
     assert difference.average_radii == pytest.approx(
         (3.8 / 8, (0.8 + 0.4 + 0.55 + 0.6 + 0.2) / 8, (0.8 + 0.4 + 0.45 + 0.6) / 8)
     )
 
 
-def test_the_sentence_says_the_numbers(results: list[Result]) -> None:
+def test_the_first_sentence_keeps_both_losses_apart(results: list[Result]) -> None:
     changed, original = verdicts_of(results, [0.25, 0.5, 1.0])
-    assert changed.sentence == (
-        "certified at radius 0.5 on 2 of 8 inputs (original 4; 3 lost: 1 to the budget, 2 to the change; 1 gained); another class on 1 of 6 "
-        "inputs that both certify; 0.70% of replayed votes flipped; 510 passes per input (original 1,100)."
+    assert conclusion([changed, original]) == (
+        "Of the 4 inputs certified at radius 0.5 for the original, the change to int8 loses 2; too few samples leave another 1 unproven."
     )
-    assert original.sentence == "certified at radius 0.5 on 4 of 8 inputs; 0 abstained; 1,100 passes per input."
-    assert conclusion([changed, original]) == "Of the 4 inputs that the original certifies at radius 0.5, int8 keeps 1."
+    assert conclusion([original]) == "4 of 8 inputs are certified at radius 0.5; 0 abstained."
+    # Another that has not lost the third, but the first as well, of which nothing would have been left without flips.
+    c = results[0].certificates
+    radius, without = np.array(AFTER), np.array(WITHOUT)
+    radius[[0, 2]], without[0] = [0.1, 0.55], 0.1
+    other = replace(results[0], name="bf16", certificates=replace(c, radius=radius, radius_without_flips=without))
+    assert conclusion(verdicts_of([results[0], other, results[1]], [0.5])) == (
+        "Of the 4 inputs certified at radius 0.5 for the original, the changes lose 1 (bf16) to 2 (int8); "
+        "too few samples leave another 1 to 2 unproven."
+    )
+    twice = [changed, replace(changed, name="again"), original]
+    assert "the changes lose 2 each; too few samples leave another 1 each unproven" in conclusion(twice)
+
+
+def test_a_row_has_the_numbers(results: list[Result]) -> None:
+    changed, original = verdicts_of(results, [0.5])
+    assert (changed.kept, changed.total, changed.flips, changed.replayed, changed.passes) == (1, 8, 28, 4_000, 510)
+    assert changed.parts == [("kept", "still certified", 1), ("change", "lost to the change", 2), ("few", "lost to too few samples", 1)]  # fmt: skip
+    assert original.parts == [("kept", "certified", 4)]
+    assert changed.other_class == "int8 predicts another class than the original on 1 of 6 inputs that both certify."
+    assert original.other_class == ""
+    assert original.said == "certified at radius 0.5 on 4 of 8 inputs"
+
+
+def test_columns_that_say_nothing_are_left_out(results: list[Result]) -> None:
+    found = verdicts_of(results, [0.5])
+    assert shape(found) == Shape(before=4, checked=False, compared=True, told_apart=True, gained=True, flips=True, anew=False)  # fmt: skip
+    assert shape(found[1:]) == Shape(before=None, checked=False, compared=False, told_apart=False, gained=False, flips=False, anew=False)  # fmt: skip
+    assert not shape(verdicts_of(results, [0.75])).gained
+    assert shape(verdicts_of(results, [0.5], ["acr>=0.1"])).checked
 
 
 def test_files_without_the_column_do_not_say_what_cost_it(results: list[Result]) -> None:
     old = [replace(r, certificates=replace(r.certificates, radius_without_flips=None)) for r in results]
-    verdict = verdicts_of(old, [0.5])[0]
-    assert "(original 4; 3 lost; 1 gained)" in verdict.sentence
+    found = verdicts_of(old, [0.5])
+    assert conclusion(found) == "Of the 4 inputs certified at radius 0.5 for the original, 3 are lost."
+    assert not shape(found).told_apart
+    verdict = found[0]
+    assert verdict.parts == [("kept", "still certified", 1), ("few", "lost", 3)]
     assert verdict.losses is not None
     assert verdict.losses.to_change is None
     assert verdict.difference is not None
@@ -93,8 +123,10 @@ def test_requirements_pass_or_fail(results: list[Result]) -> None:
         ("accuracy:0.3>=0.25", True, 0.5), ("abstained<=0.1", False, 0.25),
     ]  # fmt: skip
     assert (changed.passed, original.passed) == (False, True)
-    assert conclusion([changed, original]) == "int8 does not meet what was required; base does."
-    assert conclusion([original]) == "base meets what was required."
+    assert conclusion([changed, original]).startswith(
+        "int8 does not meet what was required; base does. Of the 7 inputs certified at radius 0.3"
+    )
+    assert conclusion([original]).startswith("base meets what was required. 6 of 8 inputs")
     bare = replace(results[0], labels=None)
     assert verdicts_of([bare], [0.5])[0].passed is None
     assert "no labels" in verdicts_of([bare], [0.5])[0].checks[0].text
@@ -164,8 +196,10 @@ def test_nothing_in_a_csv_is_run_by_a_spreadsheet(results: list[Result]) -> None
     assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
 
 
-def test_the_mark_says_how_many_are_kept(results: list[Result]) -> None:
-    changed, original = verdicts_of(results, [0.5])
-    assert (changed.mark, original.mark) == ("1 of 4 kept", "original")
-    for requirement, mark in (("abstained<=1", "✓ pass"), ("accuracy:0.5>=1", "✗ fail")):
-        assert verdicts(results, [0], [None] * len(results), 0.5, [requirement])[0].mark == mark
+def test_the_number_that_is_compared_agrees_with_its_answer() -> None:
+    assert Check("accuracy:0.5>=0.6", True, 0.615).compared == "accuracy at 0.5: 0.615, limit ≥ 0.6"
+    assert Check("acr>=0.4", True, 0.5519).compared == "ACR: 0.551, limit ≥ 0.4"  # rounded down, as on the cards
+    assert Check("accuracy:0.5>=0.6", False, 0.59995).text == "accuracy:0.5>=0.6 (it is 0.59995)"  # not 0.600
+    assert Check("acr>=0.5519", True, 0.55195).compared == "ACR: 0.55195, limit ≥ 0.5519"
+    assert Check("abstained<=0.1", False, 0.1004).compared == "abstained: 0.1004, limit ≤ 0.1"
+    assert Check("acr>=0.4", None, None).compared == "ACR: no labels, limit ≥ 0.4"

@@ -59,10 +59,10 @@ def passes_figure(results: Sequence[Result]) -> Chart | None:
 
 
 def _instead(result: Result, gain: Gain | None, results: Sequence[Result]) -> tuple[float | None, str, str]:
-    """What the same radius takes from scratch; where that was not measured, what the original took."""
+    """What the same radius takes to certify anew; where that was not measured, what the original took."""
     if gain is not None:
         text = f"{'> ' * gain.at_least}{gain.needed:,.0f} ({gain})"
-        return gain.needed, text, "from scratch, for the same average radius"
+        return gain.needed, text, "certifying anew, for the same average radius"
     original = original_of(result, results)
     passes = None if original is None else original.certificates.mean_forward_passes
     return passes, "" if passes is None else f"{passes:,.0f}", "the original"
@@ -98,7 +98,7 @@ def cost_figure(results: Sequence[Result]) -> Chart | None:
             if i in shown:
                 legend.append((f"{result.name} (own passes only)" if result.is_proxied else result.name, mark))
         if len(shown) < len(results):
-            legend.append(("from scratch", mark))  # all that have no curve of their own look like the last
+            legend.append(("certified anew", mark))  # all that have no curve of their own look like the last
         for number, members in enumerate(curves(results)):
             joined = sorted(members, key=lambda i: costs[i])
             keywords = styles[members[0]].keywords | {"marker": "", "zorder": 1.9}  # below all marks

@@ -1,4 +1,4 @@
-"""A changed model beside the original: what was lost, and whether the budget or the change cost it. Pure numbers."""
+"""A changed model beside the original: what was lost, and whether too few samples or the change cost it. Pure numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ def original_of(result: Result, results: Sequence[Result]) -> Result | None:
 
 @dataclass(frozen=True)
 class Losses:
-    """How many of these inputs were lost, and to what. `to_budget` and `to_change` are None where the result does not tell."""
+    """How many of these inputs were lost, and to what. `to_samples` and `to_change` are None where the result does not tell."""
 
     before: int
     after: int
     lost: int
     gained: int
-    to_budget: int | None
+    to_samples: int | None
     to_change: int | None
 
 
@@ -62,14 +62,14 @@ class Difference:
         """At a radius."""
         was, now = self.counted(radius)
         lost = was & ~now
-        by_budget = None if self.without_flips is None else lost & self.to_budget(radius)
-        to_budget = None if by_budget is None else int(by_budget.sum())
+        by_samples = None if self.without_flips is None else lost & self.to_samples(radius)
+        to_samples = None if by_samples is None else int(by_samples.sum())
         return Losses(
             before=int(was.sum()), after=int(now.sum()), lost=int(lost.sum()), gained=int((now & ~was).sum()),
-            to_budget=to_budget, to_change=None if to_budget is None else int(lost.sum()) - to_budget,
+            to_samples=to_samples, to_change=None if to_samples is None else int(lost.sum()) - to_samples,
         )  # fmt: skip
 
-    def to_budget(self, radius: float) -> Mask:
+    def to_samples(self, radius: float) -> Mask:
         """Which inputs would not have this radius even had nothing flipped: their votes were too few for it."""
         assert self.without_flips is not None
         short = self.without_flips < radius if radius > 0 else self.without_flips <= 0
@@ -102,9 +102,9 @@ class Difference:
         for gone, word, limit in ((before & ~after, "abstains now", 0.0), (was & ~now, f"lost{at}", radius)):
             texts[gone] = word
             if self.without_flips is not None:
-                by_budget = self.to_budget(limit)
-                texts[gone & by_budget] = f"{word}: budget"
-                texts[gone & ~by_budget] = f"{word}: change"
+                by_samples = self.to_samples(limit)
+                texts[gone & by_samples] = f"{word}: too few samples"
+                texts[gone & ~by_samples] = f"{word}: change"
         texts[self.other_class] = "another class"
         return [str(text) for text in texts]
 

@@ -87,7 +87,7 @@ def cost(result: Result, summary: Summary, gain: Gain | None, before: Summary | 
         text += f" of a faster network ({proxy['made by']})"
         return text if seconds is None else f"{text}; {_seconds(summary.seconds)} + {_seconds(seconds)} seconds in all"
     if gain is not None:
-        return f"{'more than ' * gain.at_least}{gain.needed:,.0f} from scratch: {gain} as many"
+        return f"{'more than ' * gain.at_least}{gain.needed:,.0f} to certify anew: {gain} as many"
     return f"{_seconds(summary.seconds)} seconds in all" + (f", original {_seconds(before.seconds)}" if before else "")
 
 

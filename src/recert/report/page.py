@@ -24,7 +24,7 @@ from recert.report.matching import Pictures
 from recert.report.results import Result
 from recert.report.summary import Summary, summarise
 from recert.report.thumbnails import Sprite
-from recert.report.verdict import Verdict, conclusion, percent_of, radius_of_verdicts, verdicts
+from recert.report.verdict import Verdict, conclusion, percent_of, radius_of_verdicts, shape, verdicts
 from recert.version import __version__
 
 THUMB = 40  # pixels on the page
@@ -82,7 +82,7 @@ def render_page(
     return environment.get_template("page.html").render(
         panels=panels, shown=shown, baselines=baselines,
         title=facts.title(results), about=facts.shared_line(results, None if pictures is None else pictures.data),
-        conclusion=conclusion(found), verdicts=found, radius=found[0].radius,
+        conclusion=conclusion(found), verdicts=found, shape=shape(found), radius=found[0].radius,
         charts=charts(results, at), curves=_curve_table(results), columns=facts.columns(shown),
         baseline_columns=facts.columns(baselines),
         rows=first_rows(compared[0], rows, classes), total=len(results[0].certificates), all_inputs=all_inputs,

@@ -7,6 +7,7 @@ import numpy as np
 
 from recert.report.difference import Difference, Losses, original_of
 from recert.report.gains import Gain
+from recert.report.input_table import down
 from recert.report.results import Result
 from recert.report.summary import right_or_certified
 from recert.requirements import Requirement
@@ -26,9 +27,24 @@ class Check:
 
     @property
     def text(self) -> str:
-        if self.value is None:
-            return f"{self.requirement} (no labels)"
-        return f"{self.requirement} (it is {self.value:.3f})"
+        return f"{self.requirement} (no labels)" if self.value is None else f"{self.requirement} (it is {self._shown})"
+
+    @property
+    def compared(self) -> str:
+        """The number that is compared, and the limit."""
+        wanted = Requirement.parse(self.requirement)
+        name = wanted.metric if wanted.radius is None else f"{wanted.metric} at {wanted.radius:g}"
+        sign = wanted.comparison.replace(">=", "≥").replace("<=", "≤")
+        return f"{name.replace('acr', 'ACR')}: {'no labels' if self.value is None else self._shown}, limit {sign} {wanted.limit:g}"
+
+    @property
+    def _shown(self) -> str:
+        assert self.value is not None
+        wanted = Requirement.parse(self.requirement)
+        # Average radii are rounded down, as everywhere on the page.
+        shown = down(self.value) if wanted.metric == "acr" else round(self.value, 3)
+        # More digits where three would seem to meet the limit, or to miss it.
+        return f"{shown:.3f}" if wanted.kept_by(shown) == self.met else f"{self.value:.9g}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,8 @@ class Verdict:
     difference: Difference | None
     losses: Losses | None
     gain: Gain | None
+    is_reference: bool
+    """Whether others are compared with it."""
 
     @property
     def passed(self) -> bool | None:
@@ -55,54 +73,79 @@ class Verdict:
         return None if not met or None in met else all(met)
 
     @property
-    def told_apart(self) -> bool:
-        """Whether it is known what was lost to the budget and what to the change."""
-        return self.losses is not None and self.losses.to_change is not None
+    def kept(self) -> int:
+        """Of the inputs that the original certifies; of all, where there is no original."""
+        return self.certified if self.losses is None else self.losses.before - self.losses.lost
 
     @property
-    def mark(self) -> str:
-        """The same in two words."""
-        if self.passed is not None:
-            return "✓ pass" if self.passed else "✗ fail"
+    def parts(self) -> list[tuple[str, str, int]]:
+        """Of the bar, for a model that is compared: a class of style, a name and a count, those that are not 0."""
         if self.losses is None:
-            return "original" if self.difference is None else "certified"
-        return f"{self.losses.before - self.losses.lost:,} of {self.losses.before:,} kept"
+            return [("kept", "certified", self.certified)] if self.is_reference else []
+        lost = [("few", "lost", self.losses.lost)]
+        if self.losses.to_change is not None and self.losses.to_samples is not None:
+            lost = [
+                ("change", "lost to the change", self.losses.to_change),
+                ("few", "lost to too few samples", self.losses.to_samples),
+            ]
+        return [part for part in [("kept", "still certified", self.kept), *lost] if part[2]]
 
     @property
-    def sentence(self) -> str:
-        """What the files say about this model."""
-        at = f" at radius {self.radius:g}" if self.radius else ""
-        text = f"certified{at} on {self.certified:,} of {self.total:,} inputs"
-        if self.losses is None or self.difference is None:
-            return f"{text}; {self.abstained:,} abstained; {self._costs}."
-        return (
-            f"{text} (original {self.losses.before:,}; {_lost(self.losses)}; {self.losses.gained:,} gained); "
-            f"{_classes(self.difference)}; {self._flipped}{self._costs}."
-        )
+    def said(self) -> str:
+        """In a few words, for who cannot see the table."""
+        return f"certified{_at(self.radius)} on {self.certified:,} of {self.total:,} inputs"
 
     @property
-    def _flipped(self) -> str:
-        return f"{percent_of(self.flips, self.replayed)} of replayed votes flipped; " if self.replayed else ""
+    def other_class(self) -> str:
+        """What is said of inputs that both certify, but not for the same class; nothing if there are none."""
+        if self.difference is None or not (others := int(self.difference.other_class.sum())):
+            return ""
+        return f"{self.name} predicts another class than the original on {others:,} of {self.difference.certified_by_both:,} inputs that both certify."
 
-    @property
-    def _costs(self) -> str:
-        passes = f"{self.passes:,.0f} passes per input"
-        if self.gain is not None and self.gain.factor > 1:
-            return f"{passes} instead of {'more than ' * self.gain.at_least}{self.gain.needed:,.0f}"
-        if self.difference is not None:
-            return f"{passes} (original {self.difference.original.certificates.mean_forward_passes:,.0f})"
-        return passes
+
+@dataclass(frozen=True)
+class Shape:
+    """Which columns the table of verdicts has: none that would be empty, and none of zeros alone."""
+
+    before: int | None
+    """So many inputs all changed models could keep; None if that is not one number."""
+    checked: bool
+    compared: bool
+    told_apart: bool
+    gained: bool
+    flips: bool
+    anew: bool
+
+
+def shape(found: Sequence[Verdict]) -> Shape:
+    losses = [verdict.losses for verdict in found if verdict.losses is not None]
+    before = {each.before for each in losses}
+    return Shape(
+        before=before.pop() if len(before) == 1 else None, checked=any(verdict.checks for verdict in found),
+        compared=bool(losses), told_apart=any(each.to_change is not None for each in losses),
+        gained=any(each.gained for each in losses), flips=any(verdict.replayed for verdict in found),
+        anew=any(verdict.gain is not None for verdict in found),
+    )  # fmt: skip
 
 
 def verdicts(
     results: Sequence[Result], shown: Sequence[int], gains: Sequence[Gain | None], radius: float, require: Sequence[str]
 ) -> list[Verdict]:
     """Of the results that are shown; `require` is asked of every one of them, beside what is stored with it."""
-    return [_verdict(results[i], original_of(results[i], results), gains[i], radius, require) for i in shown]
+    originals = {i: original_of(results[i], results) for i in shown}
+    return [
+        _verdict(results[i], originals[i], gains[i], radius, require, any(results[i] is o for o in originals.values()))
+        for i in shown
+    ]
 
 
 def _verdict(
-    result: Result, original: Result | None, gain: Gain | None, radius: float, require: Sequence[str]
+    result: Result,
+    original: Result | None,
+    gain: Gain | None,
+    radius: float,
+    require: Sequence[str],
+    is_reference: bool,
 ) -> Verdict:
     c = result.certificates
     difference = None if original is None else Difference(result, original)
@@ -112,7 +155,7 @@ def _verdict(
         abstained=int((c.prediction < 0).sum()), total=len(c), passes=c.mean_forward_passes,
         flips=int((c.lost + c.gained).sum()), replayed=int(c.replayed.sum()),
         checks=tuple(_check(text, result) for text in texts), difference=difference,
-        losses=None if difference is None else difference.losses(radius), gain=gain,
+        losses=None if difference is None else difference.losses(radius), gain=gain, is_reference=is_reference,
     )  # fmt: skip
 
 
@@ -129,25 +172,55 @@ def radius_of_verdicts(results: Sequence[Result], radii: Sequence[float], requir
 
 
 def conclusion(found: Sequence[Verdict]) -> str:
-    """All models in a sentence: which meet what was required, or how many of the original's inputs each keeps."""
-    changed = [verdict for verdict in found if verdict.losses is not None]
+    """What a reader wants to know first: which models meet what was required, and what was lost, to the change and to too few samples."""
+    return " ".join(filter(None, (_met(found), _what_was_lost(found))))
+
+
+def _met(found: Sequence[Verdict]) -> str:
     checked = [verdict for verdict in found if verdict.passed is not None]
-    if checked:
-        failed = [verdict.name for verdict in checked if not verdict.passed]
-        if not failed:
-            return f"{'All' if len(checked) > 1 else checked[0].name} {'meet' if len(checked) > 1 else 'meets'} what was required."
-        met = [verdict.name for verdict in checked if verdict.passed]
-        return f"{_some(failed)} not meet what was required{f'; {_some(met)}' if met else ''}."
-    before = {verdict.losses.before for verdict in changed if verdict.losses is not None}
-    if len(before) != 1:
+    met, failed = ([verdict.name for verdict in checked if verdict.passed is passed] for passed in (True, False))
+    if not checked:
         return ""
-    kept = [(v.losses.before - v.losses.lost, v.name) for v in changed if v.losses is not None]
-    at = f" at radius {found[0].radius:g}" if found[0].radius else ""
-    text = f"Of the {before.pop():,} inputs that the original certifies{at}, "
-    if len(kept) > MOST_NAMED:
-        (least, worst), (most, best) = min(kept), max(kept)
-        return f"{text}the {len(kept)} changed models keep from {least:,} ({worst}) to {most:,} ({best})."
-    return f"{text}{_listed([f'{name} keeps {count:,}' for count, name in kept])}."
+    if not failed:
+        return f"{'All' if len(met) > 1 else met[0]} {'meet' if len(met) > 1 else 'meets'} what was required."
+    return f"{_some(failed)} not meet what was required{f'; {_some(met)}' if met else ''}."
+
+
+def _what_was_lost(found: Sequence[Verdict]) -> str:
+    changed = [(verdict, verdict.losses) for verdict in found if verdict.losses is not None]
+    if len(found) == 1 and not changed:
+        return f"{found[0].certified:,} of {found[0].total:,} inputs are certified{_at(found[0].radius)}; {found[0].abstained:,} abstained."
+    if len({losses.before for _, losses in changed}) != 1:
+        return ""
+    text = f"Of the {changed[0][1].before:,} inputs certified{_at(found[0].radius)} for the original, "
+    names = [verdict.name for verdict, _ in changed]
+    change = [losses.to_change for _, losses in changed if losses.to_change is not None]
+    few = [losses.to_samples for _, losses in changed if losses.to_samples is not None]
+    if len(change) < len(changed):
+        return f"{text}{_span([losses.lost for _, losses in changed], names)} are lost."
+    what = f"the change to {names[0]}" if len(names) == 1 else "the changes"
+    verb = "loses" if len(names) == 1 else "lose"
+    left = f"leave another {_span(few)} unproven" if any(few) else "leave no other unproven"
+    return f"{text}{what} {verb} {_span(change, names)}; too few samples {left}."
+
+
+def _span(counts: Sequence[int], names: Sequence[str] = ()) -> str:
+    """From the least to the most, with the names of the first that have so many.
+
+    >>> _span([2, 0, 4], ["a", "b", "c"]), _span([2, 3]), _span([2, 2], ["a", "b"]), _span([1], ["a"])
+    ('0 (b) to 4 (c)', '2 to 3', '2 each', '1')
+    """
+    if len(counts) == 1:
+        return f"{counts[0]:,}"
+    least, most = min(counts), max(counts)
+    if least == most:
+        return f"{least:,} each"
+    named = [f"{count:,} ({names[counts.index(count)]})" if names else f"{count:,}" for count in (least, most)]
+    return " to ".join(named)
+
+
+def _at(radius: float) -> str:
+    return f" at radius {radius:g}" if radius else ""
 
 
 def percent_of(count: int, total: int) -> str:
@@ -164,20 +237,6 @@ def percent_of(count: int, total: int) -> str:
         if 0 < share < 1
         else f"{share:.1f}".removesuffix(".0") + "%"
     )
-
-
-def _lost(losses: Losses) -> str:
-    text = f"{losses.lost:,} lost"
-    if not losses.lost or losses.to_budget is None or losses.to_change is None:
-        return text
-    return f"{text}: {losses.to_budget:,} to the budget, {losses.to_change:,} to the change"
-
-
-def _classes(difference: Difference) -> str:
-    others, both = int(difference.other_class.sum()), difference.certified_by_both
-    if not others:
-        return "the same class wherever both are certified" if both else "no input is certified by both"
-    return f"another class on {others:,} of {both:,} inputs that both certify"
 
 
 def _listed(names: Sequence[str]) -> str:

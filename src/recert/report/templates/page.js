@@ -108,8 +108,9 @@
   if (select) {
     select.closest("label").hidden = false;
     document.body.classList.add("several");
+    $(".choose").hidden = false;
     select.addEventListener("change", () => { show(); $("#said").textContent = $(`[data-panel="${chosen}"]`).dataset.said; });
-    // A verdict's line chooses its model, too; the choice above does the same by keyboard.
+    // A row of the verdict chooses its model, too; the choice above does the same by keyboard.
     for (const line of $$("[data-verdict]")) line.addEventListener("click", () => { select.value = line.dataset.verdict; select.dispatchEvent(new Event("change")); });
   }
   $(".tools").hidden = false;
