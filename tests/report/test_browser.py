@@ -245,7 +245,7 @@ def test_the_verdict_is_what_the_files_hold(browser: Any, make_result: MakeResul
         change.append(len(to_change))
         few.append(len(lost) - len(to_change))
         cells = {cell.get_attribute("data-label"): cell.inner_text() for cell in row.locator("td[data-label]").all()}
-        assert cells["Still certified"] == str(len(before & after))
+        assert cells[f"Still certified (of {len(before)})"] == str(len(before & after))
         assert cells["Lost: the change"] == str(len(to_change))
         assert cells["Lost: too few samples"] == str(len(lost) - len(to_change))
         assert cells["Gained"] == str(len(after - before))
