@@ -395,6 +395,16 @@ def test_an_input_on_which_the_service_fails_is_named_and_the_others_go_on(
     assert service.rows < 5 * 700 + 2 * (in_flight + 4) * 64 + 60
 
 
+@pytest.mark.parametrize("classes", [None, 3])
+def test_the_first_inputs_may_be_those_that_it_fails_on(classes: int | None) -> None:
+    x = points(6)
+    x[:3, 0] = BRIGHT
+    with pytest.raises(UnusableInputs, match="failed on 3 of 6 inputs"):
+        recert.certify(Service(fails=bright(ValueError("too bright"))), x, noise=NOISE, samples=200, classes=classes)
+    with pytest.raises(UnusableModel, match="fails on a batch"):
+        certify(Service(fails=lambda *_: ValueError("never")), classes=classes)
+
+
 def test_neighbours_on_which_the_service_always_fails_are_not_taken_for_a_service_that_is_down() -> None:
     x = points(8)
     x[2:6, 0] = BRIGHT
