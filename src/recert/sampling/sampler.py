@@ -30,7 +30,7 @@ from recert.sampling.pending import NOT_KEPT, Pending, raising, votes_otherwise
 from recert.sampling.probe import PROBE_ROWS, probe, probe_function
 from recert.sampling.probed import ProbedRows, rows_for_certify, rows_of, rows_of_one_input
 from recert.sampling.remote import Remote, Requests
-from recert.sampling.replays import FirstVotes, VotesAskedAgain
+from recert.sampling.replays import FIRST, Look, SomeVotes, VotesAskedAgain
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, logged, noisy_rows, pack
 from recert.votes import Votes
 
@@ -80,8 +80,8 @@ class Sampler:
         log.info("batches of %s%d rows", "" if self._network.requests is None else "at most ", self.batch_size)
         self._name = identity
         self.identity = identify(model, identity)
-        self._first, self._asked_again = FirstVotes(), VotesAskedAgain()
-        self._again: Votes | None = None
+        self._some, self._asked_again = SomeVotes(), VotesAskedAgain()
+        self._again: tuple[Look, Votes] | None = None
 
     @property
     def numerics(self) -> Numerics:
@@ -98,6 +98,11 @@ class Sampler:
         return self.batch_size if self._network.requests is None else 1
 
     @property
+    def passes_ahead(self) -> int:
+        """How many passes a device computes while nobody asks for more. None on a CPU, which has the same cores for everything."""
+        return self.batch_size * self._lane.depth if isinstance(self._lane, DeviceLane) else 0
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
         requests = self._network.requests
@@ -110,7 +115,7 @@ class Sampler:
         padded = self._network.requests is None
         if works:
             self._probe_function_once(rows_of(works, self._probe_rows))
-        remember = self._first.remember if padded else self._asked_again.remember
+        remember = self._some.remember if padded else self._asked_again.remember
         for chunk in logged(self._drawn(works, task, progress, replaying=padded), task):
             remember(chunk)
             yield chunk
@@ -123,10 +128,10 @@ class Sampler:
         failed: dict[int, str] = {}
         # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
         with self._giving_up_what_is_left():
-            for batch, parts in self._under_way(works, replaying, failed):
+            for batch, parts, look in self._under_way(works, replaying, failed):
                 if self._network.requests is not None and _all_failed(batch, failed):
                     continue  # what was not sent yet is not sent any more
-                for chunk in self._finished(batch, parts, failed):
+                for chunk in self._finished(batch, parts, failed, look):
                     yield chunk
                     done += len(chunk.votes)
                 if progress is not None:
@@ -156,19 +161,21 @@ class Sampler:
         if self._network.requests is not None:
             self._ask_again(self._network.requests)
             return
-        if not self._first.works:
+        look = self._some.look()
+        if not look.works:
             return
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(
                 f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {NOT_KEPT}"
             )
-        again = self._again
-        if again is None:
-            chunks = self._drawn(self._first.works, "replaying", None, replaying=False)
+        if self._again is not None:
+            look, again = self._again
+        else:
+            chunks = self._drawn(look.works, "replaying", None, replaying=False)
             again = np.concatenate([chunk.votes for chunk in chunks])
         half = self._network.dtype not in (torch.float32, torch.float64)
-        if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
-            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn first"))
+        if (wrong := look.not_confirmed_by(again, same_numerics=not half)) is not None:
+            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn before"))
 
     def _ask_again(self, requests: Requests) -> None:
         """The same of a function, of which nothing but its votes can be looked at: few of them, since each may cost money."""
@@ -192,29 +199,35 @@ class Sampler:
         allowed = self._network.requests.remote.batch_size
         return min(chosen or allowed, allowed) if isinstance(self._network.model, Remote) else chosen or allowed
 
-    def _with_replays(self, rows: NoisyRows) -> NoisyRows:
-        """The rows of a batch, and the first votes of all once more, if they fit in: a last batch would be padded anyway."""
-        if not self._first.full or self._first.count > self.batch_size - len(rows.rows):
-            return rows
-        return rows.followed_by(noisy_rows(next(pack(self._first.works, self._first.count))))
+    def _look_within(self, rows: NoisyRows) -> Look | None:
+        """Earlier votes to be drawn once more with the rows of a batch, if they fit in: a last batch would be padded anyway."""
+        free = self.batch_size - len(rows.rows)
+        if free < FIRST or not self._some.full:
+            return None
+        return look if (look := self._some.look()).count <= free else None
 
     def _under_way(
         self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]
-    ) -> Iterator[tuple[list[Piece], list[Pending]]]:
+    ) -> Iterator[tuple[list[Piece], list[Pending], Look | None]]:
         """Batches in order, each handed out when some more have been begun. Of inputs that have failed no more are begun."""
-        waiting: deque[tuple[list[Piece], list[Pending]]] = deque()
+        waiting: deque[tuple[list[Piece], list[Pending], Look | None]] = deque()
         for batch in pack(works, self.batch_size):
             if _all_failed(batch, failed):
                 continue
             rows = noisy_rows(batch)
-            waiting.append((batch, self._begin(self._with_replays(rows) if replaying else rows)))
+            look = self._look_within(rows) if replaying else None
+            if look is not None:
+                rows = rows.followed_by(noisy_rows(next(pack(look.works, look.count))))
+            waiting.append((batch, self._begin(rows), look))
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
 
-    def _finished(self, batch: list[Piece], parts: list[Pending], failed: dict[int, str]) -> Iterator[VoteChunk]:
+    def _finished(
+        self, batch: list[Piece], parts: list[Pending], failed: dict[int, str], look: Look | None = None
+    ) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
@@ -233,8 +246,8 @@ class Sampler:
                 yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
             return
         drawn = batch[-1].batch_start + batch[-1].length
-        # What the last batch of all says about the first votes is as good as another batch after it.
-        self._again = votes[drawn:] if len(votes) > drawn else None
+        # What the last batch of all says about earlier votes is as good as another batch after it.
+        self._again = (look, votes[drawn:]) if look is not None else None
         for piece in batch:
             end = piece.batch_start + piece.length
             share = seconds * piece.length / drawn
