@@ -30,7 +30,7 @@ ACRs of the common range, and takes the mean; its baseline has n_p / 100 selecti
 """
 LEGEND = """*irs* and *recert* are one-sided, in forward passes. *Seconds* are those of forward passes, and of planning and bounds at the largest budget, which are
 counted at every budget. Bounds are computed on a CPU, beside a pass of some microseconds on a GPU, and weigh much here; for a larger network the two
-measures come together. A dash: the twin of int8 takes other seconds than int8, or there is no common range.
+measures come together. Since then bounds have become faster and run while votes are drawn: [performance](performance.md) has seconds of whole runs. A dash: the twin of int8 takes other seconds than int8, or there is no common range.
 """
 
 

@@ -66,6 +66,10 @@ def _tables(found: Found) -> str:
 def _short(rows: list[list[str]], link: str) -> str:
     """A table without cells that were not run and without columns for the few; a link if it is long even so."""
     headers, *cells = rows
+    if len(set(headers)) < len(headers):
+        raise ValueError(
+            f"expected different headings of all columns, got {', '.join(headers)}; rename those that repeat"
+        )
     kept = [headers.index(name) for name in (NARROW if "paper: IRS" in headers else headers) if name in headers]
     ran = [[CHANGE_NAMES.get(row[place], row[place]) for place in kept] for row in cells if NOT_RUN not in "".join(row)]
     if not ran or len(ran) > MOST_ROWS:

@@ -23,7 +23,7 @@ def in_short(results: Path) -> str:
         *_imagenet(found),
         *_checks(results),
     ]
-    start = f"For {NETWORK_NAMES[NETWORK]} with 10,000 cached votes, from the least to the most of {len(APPROXIMATIONS)} changes of the network:"
+    start = f"For {NETWORK_NAMES[NETWORK]} with 10,000 cached votes and one-sided certificates, as in the paper, from the least to the most of {len(APPROXIMATIONS)} changes of the network:"
     return f"## In short\n\n{start}\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
 
 
@@ -46,7 +46,7 @@ def _default(found: Found, sigma: str) -> str:
         _range([speedup(r, "auto two-sided", baseline) for r in results]) for baseline in ("scratch two-sided", COHEN)
     )
     return (
-        f"These numbers are for one-sided certificates, as in the paper. The library's default is two-sided: at sigma {sigma} it takes {two} times fewer passes than "
+        f"The library's default is two-sided: at sigma {sigma} it takes {two} times fewer passes than "
         f"certifying anew two-sided, and {one} times fewer than Cohen's Algorithm 1."
     )
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
+from recert.figures import RECERT
 from studies import STUDIES
 from studies.cost_sections import speedup_text
 from studies.csv_tables import csv_files, tables_in
-from studies.figures import panels_by_figure
+from studies.figures import _costs, panels_by_figure
 from studies.folded import HEADINGS
 from studies.page import page, section
 from studies.results import write_result
@@ -205,6 +206,22 @@ def test_figures_say_what_is_seen(tmp_path: Path) -> None:
     ).groups()  # type: ignore[union-attr]
     assert "certifying anew reaches 0.400 with 2,000 passes, recert with 80" in seen
     assert "ResNet-110, sigma 1.0, n = 10,000, 250 images: fp16" in caption
+
+
+def test_figures_of_costs_look_as_those_of_reports(tmp_path: Path) -> None:
+    """Passes to the right, radius up; recert is bold and in its colour, everything else is thinner and in others."""
+    written(tmp_path)
+    (group,) = [g for name, g in panels_by_figure(Found("speedup", tmp_path)).items() if "resnet110-1.0" in name]
+    axes = _costs([*group, *group]).axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("forward passes per image", "average certified radius")
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    ours = [line for name, line in lines.items() if name.startswith("recert")]
+    others = [line for name, line in lines.items() if not name.startswith("recert")]
+    assert ours
+    assert others
+    assert {line.get_color() for line in ours} == {RECERT.colour}
+    assert RECERT.colour not in {line.get_color() for line in others}
+    assert min(line.get_linewidth() for line in ours) > max(line.get_linewidth() for line in others)
 
 
 def test_what_is_in_view_is_short_and_has_six_columns() -> None:
