@@ -39,12 +39,13 @@ def commands(folder: Path, part: str) -> list[list[str]]:
 
 def test_the_head_of_the_script_names_its_parts() -> None:
     defined = set(re.findall(r"^(\w+)\(\)", SCRIPT.read_text(), re.M))
-    assert len(PARTS) == 11
+    assert len(PARTS) == 12
     assert set(PARTS) <= defined
 
 
 @pytest.mark.parametrize(
-    "part", ["efficientnet", "resnet50", "headline50", "followed", "resnet20", "million", "resnet110", "tables"]
+    "part",
+    ["efficientnet", "resnet50", "headline50", "followed", "resnet20", "radius", "million", "resnet110", "tables"],
 )
 def test_every_part_calls_studies_with_options_that_they_have(tmp_path: Path, part: str) -> None:
     known = {name for each in typer.main.get_command(app).params for name in (*each.opts, *each.secondary_opts)}
