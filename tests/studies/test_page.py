@@ -215,6 +215,7 @@ def test_figures_of_costs_look_as_those_of_reports(tmp_path: Path) -> None:
     axes = _costs([*group, *group]).axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("forward passes per image", "average certified radius")
     lines = {line.get_label(): line for line in axes.get_lines()}
+    assert (list(lines["Cohen"].get_xdata()), list(lines["Cohen"].get_ydata())) == ([2_000.0], [0.4])
     ours = [line for name, line in lines.items() if name.startswith("recert")]
     others = [line for name, line in lines.items() if not name.startswith("recert")]
     assert ours
