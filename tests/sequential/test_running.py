@@ -126,8 +126,20 @@ class TestCommandLine:
         )  # fmt: skip
         assert result.exit_code == code
         assert f"{word}: accuracy:0.5>={limit}" in result.stderr
+        # With which guarantee: certificates, or none.
+        said = " ".join(result.stderr.split())
+        wanted = (
+            "each of its certificates holds with probability at least 0.998"
+            if code == 0
+            else "at most: these votes show no more"
+        )
+        assert wanted in said
         # Once it is decided, either way, the rest is not drawn.
         assert "inputs undecided" in result.stderr
+
+    def test_certificates_of_a_family_hold_together(self) -> None:
+        result = self.run("certify", "--at", "0.5", "--samples", "2000", "--family", "--require", "accuracy:0.5>=0.1")
+        assert "its certificates hold together with probability at least 0.999" in " ".join(result.stderr.split())
 
     def test_it_goes_with_no_proxy(self) -> None:
         result = CliRunner().invoke(
