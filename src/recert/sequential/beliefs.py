@@ -116,7 +116,7 @@ def levels_for(believed: Believed, size: int, alpha: Floats) -> Levels:
         np.stack(np.broadcast_arrays(np.round(share, 3)[:, None], np.round(slack, 3), (1 - OF_ALL) * alpha), axis=-1).reshape(-1, 3),
         axis=0, return_inverse=True,
     )  # fmt: skip
-    found = [_levels_of_one(*kind, size) for kind in kinds.tolist()]
+    found = [_levels_of_one(each[0], each[1], each[2], size) for each in kinds.tolist()]
     shape, place = believed.slack.shape, place.ravel()
     errors, costs, replays = (np.stack(each)[place] for each in zip(*found, strict=True))
     errors, costs = errors.reshape(*shape, LEVELS), costs.reshape(*shape, LEVELS) - np.log1p(-OF_ALL)
