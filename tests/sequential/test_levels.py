@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import beta, binom, norm
 
 import recert
+from recert.sequential import Replays
 from recert.sequential.beliefs import WEIGHTS, Believed, Levels, levels_for
 from recert.votes import SelectionCounts
 
@@ -107,3 +108,26 @@ def test_the_whole_cache_shows_a_share_too_high_no_more_often_than_its_part_of_a
             total += (new[over] * binom.pmf(k - hits[over], size - t, p)).sum()
             law = np.where(over, 0.0, new)
     assert 0 < total <= 0.1 * alpha
+
+
+def test_levels_have_no_noise_that_bounds_the_original() -> None:
+    """Beyond their noises they would bet on votes that their own bounds rest on. From there on only the whole cache counts."""
+    size, alpha, at = 2_000, 0.01, 0.5
+    votes = {0: np.tile([0, 0, 0, 0, 1], size // 5)}
+    selection, counts = SelectionCounts(np.array([[80, 20]])), np.array([[1_600, 400]])
+    tally = Replays(
+        selection, counts, lambda rows: votes, NOISE, np.array([at]), size=size, alpha=alpha, runner_up=False
+    )
+    row = np.array([0])
+    tally.begin(row)
+    levels, stakes = chosen(80, 100, norm.cdf(at), size, alpha)
+    most = int(levels.replays[0, 0])
+    assert tally.next_noises(0, size)[-1] < most
+    whole = lower(1_600, size, levels.errors[0, 0, -1:]) - norm.cdf(at)
+    for passed, by_levels in ((most, True), (most + 1, False)):
+        votes_before = np.array([passed])
+        tally._noises[0] = passed
+        log = tally.evidence(row).log[0, 0]
+        has = np.log(wealth(whole, stakes, votes_before, 0 * votes_before, 0 * votes_before)[0, 0])
+        assert (log > has - levels.costs[0, 0, -1] + 1e-6) is np.bool_(by_levels)
+    assert tally.next_noises(0, size)[-1] == size - 2  # the last noise is none on which the class was voted for
