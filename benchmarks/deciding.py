@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -63,9 +64,14 @@ class Unsampled(Replaced):
             yield VoteChunk(work, 0, votes.astype(np.uint8), 0.0)
 
 
+@cache
+def share_of(position: int) -> float:
+    return float(np.random.default_rng(position).beta(*SHARES))
+
+
 def law(position: int, stream: Stream, samples: np.ndarray, *, changed: bool) -> np.ndarray:
     """0 is the class, 1 the rival. A uniform number for each sample, by hashing; the changed network's differs near the border."""
-    share = float(np.random.default_rng(position).beta(*SHARES))
+    share = share_of(position)
     x = (samples.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x ^= np.uint64((position * 7 + stream.value) * 0x632BE59BD9B4E019 % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -109,7 +115,7 @@ def main() -> None:
     batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
     batch = batch.to(memory_format=torch.channels_last)
     ready = bare(prepared, batch)
-    cache = cached(options, sampler)
+    votes_of_original = cached(options, sampler)
     source, changed = Replaced(sampler, changed=False), Replaced(sampler, changed=True)
     arms = {
         "from scratch": (
@@ -121,7 +127,7 @@ def main() -> None:
         "from a cache": (
             changed,
             lambda s: recert.recertify(
-                s, None, cache, at=options.at, samples=options.most, alpha=2 * ALPHA, progress=False
+                s, None, votes_of_original, at=options.at, samples=options.most, alpha=2 * ALPHA, progress=False
             ),
         ),
     }
