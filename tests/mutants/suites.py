@@ -141,7 +141,11 @@ SUITES = (
             "tests/test_recertify.py",
         ),
     ),
-    Suite("sequential", ("sequential/",), ("tests/sequential/test_decisions.py", "src/recert/sequential/")),
+    Suite(
+        "sequential",
+        ("sequential/",),
+        ("tests/sequential/test_decisions.py", "tests/sequential/test_levels.py", "src/recert/sequential/"),
+    ),
     Suite("smoothed", ("smoothed.py",), ("tests/test_smoothed.py",)),
     Suite(
         "recertification",
