@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recert.figures import BASELINE, new_figure, paper_style, save, series
 from studies.catalogue import APPROXIMATIONS
+from studies.request import noise_words
 from studies.results import Result
 from studies.tables import NETWORK_NAMES, Found
 
@@ -84,7 +85,7 @@ def _costs(group: list[Result]) -> Any:
             axes.plot(curve["ACR"], curve["passes"], label=label, **LOOKS[label].keywords)
         axes.set(yscale="log", xlabel="average certified radius", ylabel="forward passes per image")
         axes.set_title(
-            f"{NETWORK_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}"
+            f"{NETWORK_NAMES.get(s['network'], s['network'])}, {noise_words(s['sigma'])}, {s['approximation']}{kind}"
         )
     if len(group) == 1:
         price = 1e3 * group[0]["changed"]["seconds per pass"]
@@ -95,16 +96,16 @@ def _costs(group: list[Result]) -> Any:
 
 
 def _distribution(found: Found) -> Any:
-    by_sigma: dict[float, list[Result]] = {}
+    by_sigma: dict[float | str, list[Result]] = {}
     for result in found.results:
         by_sigma.setdefault(result["settings"]["sigma"], []).append(result)
     figure, panels = new_figure(len(by_sigma))
-    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=True):
+    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items(), key=lambda item: str(item[0])), strict=True):
         for number, result in enumerate(results):
             name = NETWORK_NAMES.get(result["settings"]["network"], result["settings"]["network"])
             axes.stairs(result["shares"], result["edges"], label=name, color=series(number).colour, linewidth=1.2)
         axes.set(xlabel="lower bound on p_A", ylabel="share of inputs")
-        axes.set_title(f"sigma {sigma}")
+        axes.set_title(noise_words(sigma))
         axes.legend()
     return figure
 

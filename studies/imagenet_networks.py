@@ -23,6 +23,7 @@ from torch import Tensor, nn
 import recert
 from recert.errors import MissingExtra
 from recert.models import LoadedModel, load_model
+from studies.request import sigma_text
 
 SPECS = {
     "tiny-resnet50": "recert.models.imagenet_resnet:tiny_imagenet_resnet50",
@@ -63,9 +64,10 @@ def efficientnet_lite0() -> nn.Module:
     return FromUnitRange(network)
 
 
-def load(network: str, sigma: float, weights: Path | None) -> LoadedModel:
+def load(network: str, sigma: float | str, weights: Path | None) -> LoadedModel:
     """With weights NETWORK-SIGMA.safetensors of a folder, or as others trained it."""
-    names = [f"{network}-{text}.safetensors" for text in dict.fromkeys((f"{sigma:g}", str(float(sigma))))]
+    texts = dict.fromkeys((f"{sigma:g}", sigma_text(sigma))) if isinstance(sigma, float) else [sigma_text(sigma)]
+    names = [f"{network}-{text}.safetensors" for text in texts]
     files = [] if weights is None else [weights / name for name in names]
     for file in files:
         if file.is_file():
@@ -74,7 +76,7 @@ def load(network: str, sigma: float, weights: Path | None) -> LoadedModel:
         return load_model(SPECS[network])
     raise ValueError(
         f"expected weights {names[0]} in the folder of --weights, got {weights}, which has none; train them with: "
-        f"python -m studies.imagenet_networks tiny-imagenet:DIR --sigma {sigma:g}"
+        f"python -m studies.imagenet_networks tiny-imagenet:DIR --sigma {sigma}"
     )
 
 

@@ -134,7 +134,8 @@ def accuracy(found: Found) -> str:
     for kind in ("standard", "smoothed"):
         rows = []
         for n in dict.fromkeys([*NETWORKS, *found.all("network")]):
-            for s in ("0.25", "0.5", "1.0"):
+            others = [s for s in found.all("sigma") if isinstance(s, str)]
+            for s in ("0.25", "0.5", "1.0", *others):
                 results = [found.get(n, s, c) for c in changes]
                 published = [reported(reference[kind]["cells"], n, s, IN_PAPER.get(c, c), form=".1f") for c in changes]
                 ours = [number(100 * r[kind] if r else None, ".1f") for r in results]
