@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from recert import Cache, Certificates, Noise, certify, recertify
+from recert import Cache, Certificates, certify, recertify
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
 from studies.rules_at_radius import BETA, CHOOSING, COHEN_CHOOSING, KINDS, Decisions, cohen, horvath, voracek
 from studies.settings import cell_settings
@@ -37,7 +37,7 @@ def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     with votes_of_both(request, cell) as votes:
         if request.draw_only:
             return None
-        found: dict[str, dict[str, Any]] = {f"{radius:g}": _rules(votes, radius, cell.noise) for radius in radii}
+        found: dict[str, dict[str, Any]] = {f"{radius:g}": _rules(votes, radius) for radius in radii}
         for kind in KINDS:
             cache = certify(
                 votes.original, None, noise=votes.noise, seed=request.seed, samples=cell.samples, selection_samples=SELECTION_SAMPLES,
@@ -53,9 +53,9 @@ def _most(cell: Cell) -> list[int]:
     return [*(m for m in MOST if m < cell.samples), cell.samples]
 
 
-def _rules(votes: VotesOfBoth, radius: float, noise: Noise) -> dict[str, Any]:
+def _rules(votes: VotesOfBoth, radius: float) -> dict[str, Any]:
     """Others', which are one-sided."""
-    threshold = float(brentq(lambda p: noise.radius(p) - radius, 0.5, NEARLY_CERTAIN, xtol=1e-15))
+    threshold = float(brentq(lambda p: votes.noise.radius(p) - radius, 0.5, NEARLY_CERTAIN, xtol=1e-15))
     count = votes.estimation.shape[1]
     stages = (100, 1_000, count - 1_100) if count > 2_200 else (count // 10, count - count // 10)
     named = {

@@ -36,6 +36,7 @@ def test_votes_are_drawn_under_the_noise_and_results_name_it(noise: str, tmp_pat
     assert noise in (tmp_path / "results" / "disparity.md").read_text()
 
 
+@pytest.mark.filterwarnings("ignore:fresh votes alone")
 def test_radii_that_a_noise_cannot_show_are_not_asked_for(tmp_path: Path) -> None:
     (file,) = run("at-radius", "uniform:0.4", tmp_path)
     assert list(json.loads(file.read_text())["radii"]) == ["0.25"]
