@@ -76,14 +76,14 @@ ALLOWED = {
     },
     "bundles": {
         "approximations", "auditing", "bounds", "cache", "caching", "certificates", "certification", "choosing", "engines", "errors", "keeping", "models", "noise",
-        "planning", "recertification", "report", "sampling", "storage", "version",
+        "planning", "recertification", "report", "sampling", "sequential", "storage", "version", "votes",
     },
     "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
-    "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
+    "approximations": {"registration", "units", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "requirements", "storage", "version"},
-    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "version"},
+    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "units", "version"},
 }  # fmt: skip
 
 
