@@ -17,4 +17,4 @@ $RECERT compress --model "$MODEL" --approximation "$APPROXIMATION" --data "$DATA
 $RECERT recertify --model "$OUT/$FILE" --data "$DATA" --count "$COUNT" --store "$STORE" --samples "$SAMPLES" \
     --out "$OUT/certificates.parquet" --require "$REQUIRE"
 $RECERT bundle "$OUT/certificates.parquet" --model "$OUT/$FILE" --cache "$STORE" --out "$OUT/release.recert" ${KEY:+--key "$KEY"}
-$RECERT check "$OUT/release.recert" --audit --data "$DATA" ${KEY:+--public-key "$KEY.pub"}
+$RECERT check "$OUT/release.recert" --audit --data "$DATA" --original "$MODEL" ${KEY:+--public-key "$KEY.pub"}

@@ -27,6 +27,7 @@ from recert.sampling import (
     VoteSource,
     Work,
     check_unchanged,
+    check_usable,
     collect,
     most_samples,
     rows_sent,
@@ -150,6 +151,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
             execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         ) as opened:  # fmt: skip
             _check_name(opened, store)
+            if before is None:
+                check_usable(opened)
             kept = None if store is None else CachingSource(opened, store=store, allow_numerics=chosen.allow_numerics)
             with kept or nullcontext(opened) as source:
                 result = _decided(source, replace(asked, model=asdict(source.identity)), noise, enough, progress)
@@ -166,6 +169,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
         passes=samples + selection_samples,
     ) as source:  # fmt: skip
         _check_name(source, store)
+        if before is None:  # else the first of its rows are votes of the store, to compare with
+            check_usable(source)
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,

@@ -1,11 +1,14 @@
 """A small network chosen by select and saved, with its certificates, cache and kept votes."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from recert.bundles.layout import CONTENTS, Contents, Stored
+from recert.models.cards import file_digest
+from recert.report import read_result, write_result
 from tests.test_cli import SMALL, recert
 
 
@@ -26,6 +29,22 @@ class Chosen:
     @property
     def cache(self) -> Path:
         return self.folder / "base"
+
+
+def listed_anew(folder: Path, **changes: object) -> None:
+    """The list of contents with the hashes that files have now, as a forger would write it."""
+    old = Contents.from_json((folder / CONTENTS).read_bytes())
+    files = {
+        path.relative_to(folder).as_posix(): Stored(path.stat().st_size, file_digest(path))
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in (CONTENTS, "bundle.sig")
+    }
+    (folder / CONTENTS).write_bytes(replace(old, files=files, **changes).to_json())  # type: ignore[arg-type]
+
+
+def forged(path: Path, **columns: object) -> None:
+    result = read_result(path)
+    write_result(replace(result, certificates=replace(result.certificates, **columns)), path)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

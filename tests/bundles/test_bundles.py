@@ -13,26 +13,14 @@ from scipy import stats
 
 import recert
 from recert.bundles.claims import check_claims
-from recert.bundles.layout import CONTENTS, Contents, Stored
+from recert.bundles.layout import CONTENTS
 from recert.cache.signing import create_key
 from recert.data import load_data
 from recert.errors import CorruptBundle
-from recert.models.cards import file_digest
-from recert.report import read_result, write_result
-from tests.bundles.conftest import Chosen
+from recert.report import read_result
+from tests.bundles.conftest import Chosen, forged, listed_anew
 from tests.test_cli import SMALL
 from tests.test_cli import recert as command
-
-
-def listed_anew(folder: Path, **changes: object) -> None:
-    """The list of contents with the hashes that files have now, as a forger would write it."""
-    old = Contents.from_json((folder / CONTENTS).read_bytes())
-    files = {
-        path.relative_to(folder).as_posix(): Stored(path.stat().st_size, file_digest(path))
-        for path in folder.rglob("*")
-        if path.is_file() and path.name not in (CONTENTS, "bundle.sig")
-    }
-    (folder / CONTENTS).write_bytes(replace(old, files=files, **changes).to_json())  # type: ignore[arg-type]
 
 
 def test_from_select_to_check_in_a_fresh_folder_and_process(chosen: Chosen, tmp_path: Path) -> None:
@@ -89,13 +77,23 @@ def test_signatures(chosen: Chosen, copied: Path, tmp_path: Path, monkeypatch: p
     recert.bundle(chosen.result, chosen.model, signed, cache=chosen.cache, key=tmp_path / "mine.pem")
     assert "signature: by the owner of this key" in recert.check(signed, public_key=mine).checked
     assert "another key signed it" in recert.check(signed, public_key=other).problems[0]
+    signature = (signed / "bundle.sig").read_bytes()
+    for at in (
+        0,
+        30,
+        len(signature) - 5,
+        len(signature) - 4,
+        len(signature) - 1,
+    ):  # fifth from the end: bits that are not used
+        (signed / "bundle.sig").write_bytes(signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :])
+        assert recert.check(signed, public_key=mine).problems[0].startswith("bundle.sig: it ")
+    (signed / "bundle.sig").write_bytes(signature)
     assert "there is none" in recert.check(copied, public_key=mine).problems[0]
     monkeypatch.setenv("RECERT_PUBLIC_KEY", str(other))
     assert not recert.check(signed).holds
     monkeypatch.delenv("RECERT_PUBLIC_KEY")
     # A forger who writes the hashes anew passes without a key, and not with one.
-    (signed / "report.html").write_text("all is well")
-    listed_anew(signed)
+    listed_anew(signed, made="2000-01-01T00:00:00Z")
     assert recert.check(signed).holds
     assert "bundle.json was changed" in recert.check(signed, public_key=mine).problems[0]
 
@@ -124,11 +122,6 @@ def test_without_its_card_a_graph_is_computed_by_another_class(copied: Path) -> 
     (copied / "model" / "winner.onnx.json").unlink()
     listed_anew(copied)
     assert "computes otherwise" in recert.check(copied).problems[0]
-
-
-def forged(path: Path, **columns: object) -> None:
-    result = read_result(path)
-    write_result(replace(result, certificates=replace(result.certificates, **columns)), path)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -267,17 +260,6 @@ def test_everything_is_computed_again_from_the_votes_of_both_models(
     assert any(
         "rows of the result are not what the stored votes" in line for line in recert.check(tmp_path / "b").problems
     )
-
-
-def test_decisions_at_a_radius_are_left_open_and_not_refused(chosen: Chosen, tmp_path: Path) -> None:
-    saved, result = tmp_path / "m.safetensors", tmp_path / "r.parquet"
-    run = command(
-        "recertify", *SMALL, "--store", str(chosen.cache), "--samples", "100", "-a", "prune:0.3", "--save", str(saved),
-        "-o", str(result), "--votes", str(tmp_path / "votes"), "--at", "0.1",
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    found = recert.bundle(result, saved, tmp_path / "b", cache=chosen.cache, votes=tmp_path / "votes")
-    assert any("decided one by one" in line for line in found.not_checked)
 
 
 def test_only_what_the_cache_is_about(chosen: Chosen, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Bundles made by somebody who means harm: an error of ours, and nothing is written outside or run."""
 
 import io
+import json
 import os
 import pickle
 import random
@@ -17,7 +18,7 @@ from recert.bundles.layout import CONTENTS
 from recert.bundles.unpacking import unpack
 from recert.errors import CorruptBundle, RecertError
 from recert.models.cards import file_digest
-from tests.bundles.test_bundles import listed_anew
+from tests.bundles.conftest import listed_anew
 from tests.test_cli import recert as command
 
 
@@ -110,6 +111,39 @@ def test_entries_that_share_their_bytes(copied: Path) -> None:
     bundle.write_bytes(body.getvalue())
     with pytest.raises(CorruptBundle, match="more bytes than it has"):
         recert.check(bundle)
+
+
+def test_files_that_only_others_would_find(copied: Path) -> None:
+    """Programs that unpack a zip from its front do not look at its directory."""
+    bundle, hidden = zipped(copied), io.BytesIO()
+    with zipfile.ZipFile(hidden, "w") as archive:
+        archive.writestr("model/winner.onnx", "another")
+    entry = hidden.getvalue()[: hidden.getvalue().index(b"PK\x01\x02")]
+    whole = bundle.read_bytes()
+    with zipfile.ZipFile(bundle) as archive:
+        directory = archive.start_dir
+    # In front of all files, and between the last of them and the directory, whose place is then another.
+    where = len(whole) - 6
+    moved = struct.pack("<I", directory + len(entry))
+    behind = whole[:directory] + entry + whole[directory:where] + moved + whole[where + 4 :]
+    assert recert.check(bundle).holds
+    for data in (entry + whole, behind):
+        bundle.write_bytes(data)
+        with zipfile.ZipFile(bundle) as archive:
+            assert archive.read("model/winner.onnx") == (copied / "model" / "winner.onnx").read_bytes()
+        with pytest.raises(CorruptBundle, match="something could be hidden"):
+            recert.check(bundle)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "int8", "int8-twin"])
+def test_graphs_that_are_none(kind: str, copied: Path) -> None:
+    model, card = copied / "model" / "winner.onnx", copied / "model" / "winner.onnx.json"
+    for content in (b"", b"\xff\x00", b"\x08\x08"):
+        model.write_bytes(content)
+        said = json.loads(card.read_text())
+        card.write_text(json.dumps({**said, "kind": kind, "sha256": file_digest(model)}))
+        listed_anew(copied)
+        assert "winner.onnx: it does not load: expected a" in recert.check(copied).problems[0]
 
 
 def test_links_in_a_folder(copied: Path, outside: Path) -> None:

@@ -15,6 +15,7 @@ from recert.errors import MissingExtra, UnusableModel
 from recert.models import load_model
 from recert.models.digest import identify
 from recert.models.onnx_model import OnnxModel
+from recert.models.saved import graph_model
 
 
 def graph(weight: float = 2.0, batch: int | str = "batch", kind: int = TensorProto.FLOAT, inputs: int = 1) -> bytes:
@@ -115,6 +116,25 @@ def test_onnxruntime_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra, match=r"pip install .*\[onnx\]"):
         OnnxModel(graph())
+
+
+@pytest.mark.parametrize("kind", ["onnx", "int8", "int8-twin"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_no_graph_in_bytes_reads_a_file(kind, swapped, tmp_path, monkeypatch):
+    """onnxruntime finds such weights in the current directory, in whatever order the bytes name them; no digest would cover them."""
+    monkeypatch.chdir(tmp_path)
+    torch.full((1,), 3.0).numpy().tofile("w.bin")
+    model = onnx.load_from_string(graph())
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("float_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="w.bin")
+    data, usual, other = model.SerializeToString(), b"\n\x08location\x12\x05w.bin", b"\x12\x05w.bin\n\x08location"
+    assert usual in data
+    data = data.replace(usual, other) if swapped else data
+    assert onnx.load_from_string(data) == model
+    with pytest.raises(UnusableModel, match="keeps them in another file"):
+        graph_model(kind, data)
 
 
 def test_side_file_elsewhere_is_refused(tmp_path):

@@ -6,20 +6,20 @@ import re
 import numpy as np
 
 from recert.bundles.findings import Findings, left_open, right, wrong
+from recert.bundles.matching import certified_model
 from recert.cache import Cache
 from recert.cache.looks import Look
 from recert.caching import CachingSource
 from recert.certificates import Certificates
 from recert.choosing.search import Search, distinct
 from recert.errors import MissingVotes, RecertError
-from recert.models.identity import ModelIdentity
 from recert.planning import Objective
 from recert.recertification.registry import method_named
 from recert.recertification.run import run
 from recert.recertification.task import Task
 from recert.report import Result
 
-TOLERANCE = 1e-9
+TOLERANCE, SEARCHED = 1e-9, 1e-3
 COLUMNS = (
     "prediction",
     "radius",
@@ -31,6 +31,8 @@ COLUMNS = (
     "kept",
     "lost",
     "gained",
+    "nobody",
+    "forward_passes",
 )
 
 
@@ -46,6 +48,7 @@ def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
                 return left_open("claims: votes were kept of other inputs, too, so that nothing is planned again")
             # The same model may have been looked at with other plans, too: one of them must give the result.
             anew = [each for look in looks if (each := _computed(result, look, cache, source)) is not None]
+            anew = [each for each in anew if each.settings.alpha <= claimed.settings.alpha * (1 + TOLERANCE)]
     except MissingVotes:
         return left_open("claims: some of the votes that they rest on were not kept, so that nothing is planned again")
     except (RecertError, ValueError, KeyError, TypeError) as error:
@@ -60,18 +63,27 @@ def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
     )
 
 
+def _in_order(anew: Certificates, claimed: Certificates) -> Certificates:
+    """The rows of one result in the order of another."""
+    row = {digest: i for i, digest in enumerate(anew.input)}
+    return anew.take([row[digest] for digest in claimed.input])
+
+
 def _differing(claimed: Certificates, anew: Certificates) -> int:
     """How many rows differ in what is claimed or counted."""
-    row = {digest: i for i, digest in enumerate(anew.input)}
-    same = anew.take([row[digest] for digest in claimed.input])
+    same = _in_order(anew, claimed)
     differ = [np.abs(getattr(same, name) - getattr(claimed, name)) > TOLERANCE for name in COLUMNS]
+    differ += [np.asarray(getattr(same, name) != getattr(claimed, name)) for name in ("outcome", "method")]
+    ours, theirs = same.radius_without_flips, claimed.radius_without_flips
+    if theirs is not None and ours is not None:  # not a number where it is not known, and searched without proof
+        differ.append(~np.isclose(ours, theirs, rtol=0, atol=SEARCHED, equal_nan=True))
     return int(np.any(differ, axis=0).sum())
 
 
 def _looks(claimed: Certificates, cache: Cache) -> list[Look]:
     """What may have been asked for, as the cache recorded it. That records are removed or forged shows only in what they give."""
     settings = claimed.settings
-    about = ModelIdentity(**{name: settings.model[name] for name in ("weights", "structure")})
+    about = certified_model(claimed)
 
     def fits(look: Look) -> bool:
         asked = json.loads(look.asked)
@@ -108,13 +120,16 @@ def _chosen_again(result: Result, look: Look, cache: Cache, source: CachingSourc
     labels = np.array([by_digest[digest] for digest in source.digests], dtype=np.int64)
     digests, positions, rows = distinct(source.digests)
     objective = _objective(asked["metric"])
-    if objective is None:
-        raise ValueError("it was chosen by no metric")
+    finalist = round(np.log2(asked["of"] / asked["alpha"]))
+    if objective is None or finalist < 1:
+        raise ValueError("it was chosen by no metric, or with no share of an error")
+    if result.certificates.settings.error < asked["of"] * (1 - TOLERANCE):
+        raise ValueError(f"its error is that of the whole choice, {asked['of']:g}, and not the one that is stated")
     search = Search(
         cache=cache.about(digests), positions=positions, rows=rows, labels=labels, objective=objective, tolerance=asked["tolerance"],
         alpha=asked["of"], claims=1, samples=look.samples, progress=None,
     )  # fmt: skip
-    return search.certified_again(source, round(np.log2(asked["of"] / asked["alpha"])))
+    return search.certified_again(source, finalist)
 
 
 def _objective(text: str) -> Objective | None:

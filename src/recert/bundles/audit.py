@@ -1,6 +1,7 @@
 """Replaying votes of the model in a bundle: those of its cache, or those that were kept when it was re-certified."""
 
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.cache import Cache
 from recert.engines import Execution, open_votes
 from recert.noise import Stream, input_digest
+from recert.report import Result
 from recert.sampling import ProgressCallback, Work, collect
 from recert.sampling.inputs import checked_inputs
 
@@ -19,13 +21,50 @@ ALPHA, DETECT, OTHER_NUMERICS = 0.001, 0.01, 0.001
 STREAMS = (Stream.SELECTION, Stream.ESTIMATION, Stream.FRESH)
 
 
-def audit_cache(model: Any, inputs: Any, cache: Cache, progress: ProgressCallback | None) -> Findings:
+@dataclass(frozen=True)
+class AuditInputs:
+    """The inputs that were certified, for replaying votes on them; their labels, if there are any; and the original of a changed
+    model, for replaying its votes, too."""
+
+    inputs: Any
+    progress: ProgressCallback | None = None
+    labels: Any = None
+    original: Any = None
+
+
+def check_data(asked: AuditInputs, result: Result) -> Findings:
+    """Which inputs of the result these are, and whether their labels are those of the result."""
+    given = checked_inputs(asked.inputs)
+    digests = [input_digest(x) for x in given]
+    wanted = set(result.certificates.input)
+    there = wanted.intersection(digests)
+    found = right(f"data: the result is about {len(there)} of the {len(set(digests))} inputs that were given")
+    if absent := len(wanted) - len(there):
+        found += left_open(f"votes on {absent} of the {len(wanted)} inputs of the result, which were not given")
+    if result.labels is None:
+        return found
+    if asked.labels is None:
+        return found + left_open("labels: whether they are those of the data, since the inputs were given without")
+    # The same input may be there twice, with two labels.
+    pairs = set(zip(digests, np.asarray(asked.labels).tolist(), strict=True))
+    rows = zip(result.certificates.input, result.labels.tolist(), strict=True)
+    others = sum(pair not in pairs for pair in rows if pair[0] in there)
+    if others:
+        return found + wrong(f"labels: {others} of the result are not those of the data")
+    return found + right("labels: they are those of the data")
+
+
+def audit_cache(
+    model: Any, inputs: Any, cache: Cache, progress: ProgressCallback | None, *, of: str = "audit"
+) -> Findings:
     """A random sample of the votes of the model's own cache."""
+    if cache.manifest.plan or not cache.promises_votes:  # inputs have different numbers of votes
+        return audit_kept(model, inputs, cache, progress)
     known = _known(inputs, set(cache.manifest.inputs))
     if known is None:
-        return wrong("audit: none of these inputs are in the cache; give the data that was certified")
+        return wrong(f"{of}: none of these inputs are in the cache; give the data that was certified")
     found = audit(model, known, cache, alpha=ALPHA, detect=DETECT, execution=Execution(progress=progress))
-    line = f"audit: {found.sentence}"
+    line = f"{of}: {found.sentence}"
     return right(line) if found.verdict is Verdict.GENUINE else wrong(line)
 
 

@@ -25,18 +25,25 @@ REPLAYS: dict[str, ReplayMethod] = {each.name: each for each in (Series(), FewFl
 OF_FRESH_VOTES = ("certify", "scratch", "scratch-cached")
 
 
-def check_claims(result: Certificates, manifest: Manifest | None) -> Findings:
-    """Everything of a result that follows from other columns of it. The manifest of the cache knows a few numbers more."""
+def check_claims(result: Certificates, manifest: Manifest | None, *, counted: bool = False) -> Findings:
+    """Everything of a result that follows from other columns of it. The manifest of the cache knows a few numbers more.
+
+    `counted`: rivals are counted in the votes of the cache, by somebody else.
+    """
+    found = _settings(result)
+    if found.problems:
+        return found
+    found += _radii(result)
     if not in_one_draw(result.settings):
-        return _settings(result) + left_open(
-            "claims: how many votes an input got was decided one by one, which is not computed again from counts"
+        return found + left_open(
+            "claims: bounds, since how many votes an input got was decided one by one, which counts alone do not show"
         )
-    return _settings(result) + _radii(result) + _bounds(result, manifest)
+    return found + _bounds(result, manifest, counted=counted)
 
 
 def in_one_draw(settings: Settings) -> bool:
     """Whether the number of votes of an input was fixed before they were drawn, as bounds of counts alone take it."""
-    return not (settings.at or settings.plan)
+    return not settings.at
 
 
 def _settings(result: Certificates) -> Findings:
@@ -46,6 +53,8 @@ def _settings(result: Certificates) -> Findings:
         return wrong("claims: rows have an alpha that is not that of the settings")
     if settings.error < settings.alpha * (1 - ROUNDING):
         return wrong(f"claims: the error that is stated, {settings.error:g}, is below alpha, {settings.alpha:g}")
+    if settings.certificate not in CERTIFICATES:
+        return wrong(f"claims: they are {settings.certificate!r}, where one-sided and two-sided ones are known")
     return Findings()
 
 
@@ -60,12 +69,14 @@ def _radii(result: Certificates) -> Findings:
     bad |= (result.top_lower < 0) | (result.top_lower > 1) | (result.runner_up_upper < 0) | (result.runner_up_upper > 1)
     bad |= ~result.certified & (result.radius > 0)
     bad |= np.array([each != noise.norm for each in result.norm])
+    if result.settings.at:
+        bad |= result.certified & ~np.isin(result.radius, result.settings.at)
     if bad.any():
         return wrong(f"claims: {_rows(bad)} do not follow from their bounds")
     return right(f"claims: outcomes and radii of {len(result)} inputs follow from their bounds")
 
 
-def _bounds(result: Certificates, manifest: Manifest | None) -> Findings:
+def _bounds(result: Certificates, manifest: Manifest | None, *, counted: bool) -> Findings:
     """Bounds from counts, method by method."""
     drawn = result.samples > 0
     known, too_large = ~drawn, ~drawn & (result.top_lower > 0)
@@ -78,6 +89,8 @@ def _bounds(result: Certificates, manifest: Manifest | None) -> Findings:
         known[rows] = ~np.isnan(allowed)
         too_large[rows] = result.top_lower[rows] > allowed + ROUNDING
     found = Findings()
+    if own.any() and result.settings.certificate == "one-sided":
+        found += wrong(f"claims: {_rows(own)} have a bound on the runner-up, which one-sided certificates have not")
     if too_large.any():
         found += wrong(f"claims: bounds on the class of {_rows(too_large)} are larger than their counts allow")
     elif known.any():
@@ -87,7 +100,7 @@ def _bounds(result: Certificates, manifest: Manifest | None) -> Findings:
     if not known.all():
         names = ", ".join(sorted(set(result.method[~known])))
         found += left_open(f"claims: bounds of {_rows(~known)} by {names}: not all of their counts are in the result")
-    if own.any() and not (result.settings.method == "certify" and manifest is not None):
+    if own.any() and not counted:
         found += left_open(
             f"claims: bounds on the runner-up of {int(own.sum())} inputs: a result has no counts of rivals"
         )
@@ -100,7 +113,7 @@ def _allowed(method: str, result: Certificates, rows: Rows, own: Rows, manifest:
     `own`: which of them have a bound of their own on the runner-up, so that half of alpha was spent on it.
     """
     settings, unknown = result.settings, np.full(int(rows.sum()), np.nan)
-    sides, alpha, n = CERTIFICATES.get(settings.certificate, 2), settings.alpha, result.samples[rows]
+    sides, alpha, n = CERTIFICATES[settings.certificate], settings.alpha, result.samples[rows]
     if method in OF_FRESH_VOTES:
         return np.asarray(bounds.clopper_pearson_lower(result.top_votes[rows], n, alpha / sides))
     if method == "irs":

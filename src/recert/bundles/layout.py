@@ -103,6 +103,12 @@ class Contents:
             raise ValueError("a field of another type")
 
     @property
+    def strangers(self) -> list[str]:
+        """Models and results beside the one of each, which nothing here is said about and somebody may take for it."""
+        known = {self.model, f"{self.model}.json", self.result}
+        return sorted(name for name in self.files if name.startswith((f"{MODEL}/", f"{RESULT}/")) and name not in known)
+
+    @property
     def holds_cache(self) -> bool:
         return any(name.startswith(f"{CACHE}/") for name in self.files)
 

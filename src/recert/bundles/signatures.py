@@ -27,7 +27,8 @@ def check_signature(folder: Path, public_key_file: Path) -> None:
     if not where.is_file():
         raise UntrustedBundle(f"{SIGNATURE}: there is none; the bundle was never signed, or its signature was removed")
     found = _FORM.fullmatch(where.read_bytes()) if where.stat().st_size <= LARGEST else None
-    if found is None:
+    # The last letter has bits that no signature uses: of all texts that are read as one, only that which is written counts.
+    if found is None or base64.b64encode(base64.b64decode(found[1])) != found[1]:
         raise UntrustedBundle(f"{SIGNATURE}: it is not a signature of a bundle")
     try:
         key.verify(base64.b64decode(found[1]), PURPOSE + (folder / CONTENTS).read_bytes())

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import stat
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from recert.bundles.layout import CONTENTS, CONTENTS_BYTES, MOST_FILES, SIGNATUR
 from recert.errors import CorruptBundle
 
 CHUNK = 2**20
+LOCAL_HEADER = 30
+"""Bytes before each file in a zip, without its name and what else is there, whose lengths are the last two numbers of it."""
 FOLDERS = 2
 """Levels of names in a bundle: a folder and its files."""
 
@@ -106,9 +109,27 @@ class _ZipFiles(_Files):
             self.sizes[info.filename] = info.file_size
         if sum(self.sizes.values()) > size:
             raise CorruptBundle(f"expected files that fit into {bundle}, got more bytes than it has; do not use it")
+        self._check_gaps(bundle)
 
     def open(self, name: str) -> IO[bytes]:
         return self._archive.open(name)
+
+    def _check_gaps(self, bundle: Path) -> None:
+        """Refuse bytes that belong to no file: a program that unpacks from the front, without the directory, would find other files."""
+        file, end = self._archive.fp, 0
+        assert file is not None
+        for info in sorted(self._archive.infolist(), key=lambda each: each.header_offset):
+            file.seek(info.header_offset)
+            header = file.read(LOCAL_HEADER)
+            if info.header_offset != end or len(header) < LOCAL_HEADER:
+                break
+            end += LOCAL_HEADER + sum(struct.unpack("<HH", header[-4:])) + info.compress_size
+        else:
+            if end == self._archive.start_dir:
+                return
+        raise CorruptBundle(
+            f"expected files one behind the other in {bundle}, got others or gaps between them, where something could be hidden; do not use it"
+        )
 
 
 class _FolderFiles(_Files):

@@ -21,6 +21,8 @@ from recert.bundles.layout import (
     is_allowed,
     plain,
 )
+from recert.bundles.matching import certified_model
+from recert.bundles.page import page_of
 from recert.bundles.signatures import sign
 from recert.bundles.unpacking import Unpacked
 from recert.cache import Cache
@@ -28,12 +30,10 @@ from recert.cache.copying import store_files, stores_in
 from recert.errors import CorruptBundle
 from recert.keeping import SUFFIX
 from recert.models.cards import card_of, card_path, file_digest
-from recert.models.identity import ModelIdentity
 from recert.report import Result, read_result
 from recert.version import __version__
 
 ENDING = ".recert"
-RADII = (0.25, 0.5, 1.0)
 
 
 def bundle(
@@ -59,11 +59,11 @@ def bundle(
         raise FileExistsError(
             f"expected NAME{ENDING} or a new folder for a bundle, got {where}, which exists; choose another name"
         )
-    known = read_result(result)
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         names = (_add_model(folder, os.fspath(model), trust), _add_result(folder, Path(result)))
-        _add_report(folder, known)
+        known = read_result(folder / names[1])
+        (folder / REPORT).write_bytes(page_of(known).encode())
         if cache is not None:
             _add_store(folder / CACHE, os.fspath(cache), parts=whole_cache)
             if whole_cache and votes is not False:
@@ -116,13 +116,6 @@ def _add_result(folder: Path, result: Path) -> str:
     return name
 
 
-def _add_report(folder: Path, result: Result) -> None:
-    from recert.report.alignment import align
-    from recert.report.page import render_page
-
-    (folder / REPORT).write_text(render_page(align([result]), list(RADII)), encoding="utf-8")
-
-
 def _add_store(target: Path, store: str, *, parts: bool) -> None:
     """The files of a cache as they are: what it is about, its signature, its looks, and its votes if they are wanted."""
     target.mkdir()
@@ -133,7 +126,7 @@ def _add_store(target: Path, store: str, *, parts: bool) -> None:
 
 def _add_votes(target: Path, folder: str, result: Result) -> None:
     """The kept votes of the model that the result is about, if there are some."""
-    about = ModelIdentity(**{name: result.certificates.settings.model[name] for name in ("weights", "structure")})
+    about = certified_model(result.certificates)
     for store in stores_in(folder):
         manifest = Cache.manifest_at(store)
         assert manifest is not None

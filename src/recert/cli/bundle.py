@@ -108,6 +108,13 @@ def check(
         str | None, typer.Option("--data", "-d", metavar="DATA", help="The data that was certified, for --audit.")
     ] = None,
     split: o.Split = "test",
+    original: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="With --audit, also replay the votes of the model that a changed one was made of: its name, spec or file.",
+        ),
+    ] = None,
     trust: o.Trust = False,
     format: o.OutputFormat = o.Format.TABLE,
     debug: o.Debug = False,
@@ -115,20 +122,26 @@ def check(
     """Is this the certified model? Exit code 0: all that was checked holds; 3: something does not, and is named; 1: it cannot be read."""
     if audit != (data is not None):
         raise ValueError("expected --audit and --data together, got one of them; votes are replayed on the data")
+    if original is not None and not audit:
+        raise ValueError("expected --original with --audit --data, got it alone; votes are replayed on the data")
     from recert import bundles
     from recert.cli.progress import drawn_progress
 
-    inputs = None
+    known, first = None, None
     if data is not None:
         from recert.data import load_data
+        from recert.models.loading import load_model
 
-        inputs = load_data(data, split=split).inputs
+        known = load_data(data, split=split)
+        first = None if original is None else load_model(original, trust=trust).model
     about = {"model": model, "result": result, "cache": cache, "public_key": public_key, "trust": trust}
-    if inputs is None:
+    if known is None:
         found = bundles.check(bundle, **about)  # type: ignore[arg-type]
     else:
         with drawn_progress() as progress:
-            found = bundles.check(bundle, **about, audit=bundles.AuditInputs(inputs, progress))  # type: ignore[arg-type]
+            found = bundles.check(
+                bundle, **about, audit=bundles.AuditInputs(known.inputs, progress, known.labels, first)
+            )  # type: ignore[arg-type]
     _say_lines(found)
     if format is o.Format.JSON:
         lines = {"problems": found.problems, "checked": found.checked, "not checked": found.not_checked}

@@ -92,6 +92,8 @@ def read_onnx(path: Path) -> OnnxModel:
 def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
     """A session on the CPU; without fusing, every operator runs as the graph writes it."""
     runtime = import_onnx("onnxruntime")
+    if b"location" in data:  # without this key no tensor is anywhere else
+        _check_weights_inside(data)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # its messages on stderr would repeat our errors
@@ -108,6 +110,26 @@ def open_session(data: bytes, threads: int, *, fused: bool = True) -> Any:
             f"expected an ONNX graph, got one that onnxruntime does not open ({_first_line(error)}); export it again, "
             "with external_data=False"
         ) from None
+
+
+def is_outside(part: Any) -> bool:
+    """Whether a part of a graph, or anything in it, has values in another file, which no digest of the graph covers."""
+    if part.DESCRIPTOR.full_name == "onnx.TensorProto" and part.data_location == part.EXTERNAL:
+        return True
+    inner = (value for field, value in part.ListFields() if field.message_type is not None)
+    return any(is_outside(each) for value in inner for each in ([value] if hasattr(value, "DESCRIPTOR") else value))
+
+
+def _check_weights_inside(data: bytes) -> None:
+    """Keys and values may be written in any order, which a search for the usual bytes does not find."""
+    try:
+        graph = import_onnx("onnx").load_from_string(data)
+    except Exception as error:  # protobuf's own class, which depends on how it was built
+        raise UnusableModel(f"expected an ONNX graph, got one that onnx does not read ({_first_line(error)})") from None
+    if is_outside(graph):
+        raise UnusableModel(
+            "expected a graph with its weights inside, got one that keeps them in another file; export it again, with external_data=False"
+        )
 
 
 def import_onnx(module: str) -> Any:

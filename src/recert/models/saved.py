@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from recert.errors import UnusableModel
+from recert.errors import RecertError, UnusableModel
 from recert.models.cards import GRAPH, INT8, INT8_TWIN, WEIGHTS, ModelCard, card_of
 from recert.models.specs import parse_spec
 from recert.registration import function_named
@@ -35,7 +35,14 @@ def saved_model(path: Path, card: ModelCard, *, trust: bool = False) -> nn.Modul
 
 def graph_model(kind: str, content: bytes) -> nn.Module:
     """The network that computes a graph as it was certified."""
-    model: nn.Module = function_named(GRAPHS[kind])(content)
+    try:
+        model: nn.Module = function_named(GRAPHS[kind])(content)
+    except (RecertError, MemoryError):
+        raise
+    except Exception as error:  # a file from anybody may be no graph, or one without what the others have
+        raise UnusableModel(
+            f"expected a graph for {kind}, got one that cannot be read ({type(error).__name__}); save the model again"
+        ) from None
     return model.eval()
 
 

@@ -60,24 +60,32 @@ class Decision:
         self, source: VoteSource, cache: Cache, family: int, enough: Enough | None, progress: ProgressCallback | None
     ) -> Certificates:
         """Certificates of the changed model, with the look recorded."""
-        task = Task.of(
-            source, cache.about(source.digests), method_named("series"), samples=self.samples, alpha=self.alpha,
-            certificate=self.certificate, objective=None, family=family, progress=progress,
-        )  # fmt: skip
+        task = self.task(source, cache, family, progress)
         # The same look for any number of samples: to go on costs no error.
         asked = {"method": METHOD, "certificate": self.certificate, "at": self.radii.tolist(), "alpha": self.alpha}
         look = PendingLook(task.cache, source.identity, task.terms.samples, asked, family=family)
         settings = replace(self._settings(task), family=family)
-        tally = Replays(
-            SelectionCounts(task.selection.counts), task.cached_counts, task.cached_votes, task.terms.noise, self.radii,
-            size=task.terms.samples, alpha=self.alpha, runner_up=self.certificate == "two-sided",
-        )  # fmt: skip
-        changes = Question(self.radii, tally.alpha_of_changes, self.samples)
+        tally = self.tally(task)
+        question = Question(self.radii, self.alpha, self.samples)
         result = result_of(
-            tally, changes, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
+            tally, question, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
         )  # fmt: skip
         check_unchanged(source)
         return task.for_every_input(look.recorded(result))
+
+    def task(self, source: VoteSource, cache: Cache, family: int = 1, progress: ProgressCallback | None = None) -> Task:
+        """The changed model, and the cache for its inputs."""
+        return Task.of(
+            source, cache.about(source.digests), method_named("series"), samples=self.samples, alpha=self.alpha,
+            certificate=self.certificate, objective=None, family=family, progress=progress,
+        )  # fmt: skip
+
+    def tally(self, task: Task) -> Replays:
+        """What will be counted of every row, with nothing counted yet."""
+        return Replays(
+            SelectionCounts(task.selection.counts), task.cached_counts, task.cached_votes, task.terms.noise, self.radii,
+            size=task.terms.samples, alpha=self.alpha, runner_up=self.certificate == "two-sided",
+        )  # fmt: skip
 
     def _settings(self, task: Task) -> Settings:
         cached = task.cache.settings(method=METHOD, certificate=self.certificate, alpha=self.alpha)

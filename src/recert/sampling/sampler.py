@@ -28,6 +28,7 @@ from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.pending import NOT_KEPT, Pending, raising, votes_otherwise
 from recert.sampling.probe import PROBE_ROWS, probe, probe_function
+from recert.sampling.probed import ProbedRows, rows_for_certify, rows_of, rows_of_one_input
 from recert.sampling.remote import Remote, Requests
 from recert.sampling.replays import FIRST, Look, SomeVotes, VotesAskedAgain
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, logged, noisy_rows, pack
@@ -40,7 +41,11 @@ LARGEST_BATCH_ASKED = 2**20
 
 
 class Sampler:
-    """Draws votes of one model for some inputs. Raises UnusableModel at once if the model cannot be certified."""
+    """Draws votes of one model for some inputs. Raises UnusableModel at once if the model cannot be certified.
+
+    A function that is told `classes` is looked at when the first votes are drawn, or by `check_usable`: its probe is made of rows that are
+    wanted then.
+    """
 
     def __init__(
         self,
@@ -66,8 +71,11 @@ class Sampler:
         if batch_size is not None and not 1 <= batch_size <= LARGEST_BATCH_ASKED:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = self._largest_batch(batch_size)
+        self._probed, self._is_probed = ProbedRows(), False
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
+        if not self._network.knows_classes:
+            self.check_usable()
         self.classes = self._network.classes
         log.info("batches of %s%d rows", "" if self._network.requests is None else "at most ", self.batch_size)
         self._name = identity
@@ -90,6 +98,11 @@ class Sampler:
         return self.batch_size if self._network.requests is None else 1
 
     @property
+    def passes_ahead(self) -> int:
+        """How many passes a device computes while nobody asks for more. None on a CPU, which has the same cores for everything."""
+        return self.batch_size * self._lane.depth if isinstance(self._lane, DeviceLane) else 0
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
         requests = self._network.requests
@@ -100,6 +113,8 @@ class Sampler:
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         padded = self._network.requests is None
+        if works:
+            self._probe_function_once(rows_of(works, self._probe_rows))
         remember = self._some.remember if padded else self._asked_again.remember
         for chunk in logged(self._drawn(works, task, progress, replaying=padded), task):
             remember(chunk)
@@ -136,6 +151,10 @@ class Sampler:
             yield
         finally:
             requests.end()
+
+    def check_usable(self) -> None:
+        """UnusableModel if the model cannot be certified, before any vote is drawn; the rows that this takes are those of `certify`."""
+        self._probe_function_once(rows_for_certify(len(self.inputs), self._probe_rows))
 
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
@@ -243,8 +262,9 @@ class Sampler:
         # Padded to the full batch size: a network computes other last bits for other batch shapes, and votes must not depend on
         # how many samples are left. A function is given the rows that are needed and no others: it may be paid by the row.
         try:
-            sent = rows.padded(self.batch_size) if self._network.requests is None else rows
-            return Pending(rows, self.batch_size, self._lane.submit(sent))
+            if self._network.requests is None:
+                return Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
+            return Pending(rows, self.batch_size, self._probed.submit(self._lane, rows))
         except Exception as error:
             # Raised when it is this batch's turn, so that earlier batches, which are still under way, are not lost.
             return Pending(rows, self.batch_size, raising(error))
@@ -304,7 +324,8 @@ class Sampler:
                     self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
-                self._probe(lane)
+                if self._network.requests is None:
+                    self._probe(lane)
                 if isinstance(lane, DeviceLane):
                     lane.record()
                 return lane
@@ -318,27 +339,55 @@ class Sampler:
                     # user chose the format, which is then an error.
                     self._network.channels_last = False
                 else:
-                    raise UnusableModel(
-                        f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
-                        "check that these are the inputs it is made for"
-                    ) from error
+                    raise self._failing(error) from error
 
     def _probe(self, lane: HostLane | DeviceLane) -> None:
-        # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
-        look = probe if self._network.requests is None else probe_function
-        count = self.batch_size if look is probe else min(PROBE_ROWS, self.batch_size)
-        rows = np.arange(count, dtype=np.int64)
+        """Of a network. The noise is of the calibration stream, so that nothing is drawn that a certificate uses."""
+        rows = np.arange(self.batch_size, dtype=np.int64)
         streams = np.full_like(rows, Stream.CALIBRATION)
         try:
             # All inputs in turn: experts that share a capacity, say, may each see one kind of input.
-            look(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
-        except (UnusableModel, ServiceUnavailable):
+            probe(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
+        except UnusableModel:
             raise
         except Exception as error:
             if out_of_memory(error) or len(self.inputs) == 1:
                 raise
             # The network may raise on one of the inputs, which is then named when its votes are drawn.
-            look(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
+            probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
+
+    @property
+    def _probe_rows(self) -> int:
+        return min(PROBE_ROWS, self.batch_size)
+
+    def _probe_function_once(self, rows: NoisyRows) -> None:
+        """Of a function. What the rows answer are votes, so they are rows that are wanted; that it is refused or not claims nothing."""
+        self._is_probed |= self._network.requests is None
+        while not self._is_probed:
+            try:
+                self._probe_function(rows)
+                self._is_probed = True
+            except (UnusableModel, ServiceUnavailable):
+                raise
+            except Exception as error:
+                if out_of_memory(error):
+                    self._smaller(error)
+                    rows = rows.part(0, self._probe_rows)
+                elif (rows.rows == rows.rows[0]).all():
+                    raise self._failing(error) from error
+                else:  # it may raise on one of the inputs, as above
+                    rows = rows_of_one_input(rows)
+
+    def _probe_function(self, rows: NoisyRows) -> None:
+        answer = probe_function(self._network, self._lane.noisy(rows))
+        if self._network.knows_classes:  # labels alone do not tell how many there are, and are then refused
+            self._probed.remember(rows, self._network.votes(self._network.classes_that_win(answer).cpu().numpy()))
+
+    def _failing(self, error: Exception) -> UnusableModel:
+        return UnusableModel(
+            f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
+            "check that these are the inputs it is made for"
+        )
 
 
 def _all_failed(batch: Sequence[Piece], failed: Mapping[int, str]) -> bool:

@@ -17,6 +17,7 @@ from recert.errors import UnusableModel
 
 # The source of Twin is part of the identity of every twin, also of those in old stores: inside the class this name stays.
 from recert.models.onnx_model import import_onnx as needed
+from recert.models.onnx_model import is_outside
 
 OPERATORS: dict[str, Operator] = {**ELEMENTWISE, **LAYERS, **POOLS, **QUANTISERS, **SHAPES}
 RANGES = {torch.uint8: (0, 255), torch.int8: (-128, 127)}
@@ -64,6 +65,8 @@ def _known(tensor: Tensor) -> Known:
 
 def _tensors(graph: Any) -> dict[str, Tensor]:
     """All constants of a graph by name."""
+    if is_outside(graph):  # onnx would look for them in the current directory
+        raise UnusableModel("expected a graph with its weights inside, got one that keeps them in another file")
     to_array = needed("onnx").numpy_helper.to_array
     arrays = {initialiser.name: to_array(initialiser) for initialiser in graph.initializer}
     for node in graph.node:
