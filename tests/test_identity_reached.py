@@ -180,6 +180,12 @@ def a_module_that_an_attribute_names(v: float) -> nn.Module:
 
 
 @refused
+def a_module_by_another_name_of_sys(v: float) -> nn.Module:
+    helpers(BY=v)
+    return asks("return x * s.modules.get(self.held).BY", "user_helpers", s=sys)
+
+
+@refused
 def a_computed_module_beside_one_that_is_named(v: float) -> nn.Module:
     helpers(BY=v)
     return asks(
@@ -771,6 +777,9 @@ def two_layers() -> nn.Module:
 
 
 HARMLESS: dict[str, Callable[[], nn.Module]] = {
+    "its own list of modules": lambda: asks(
+        "modules = list(self.modules()); modules[len(x) - 2]; return x * min(2, sys.maxsize)", sys=sys
+    ),
     "a global counter": lambda: asks("global CALLS; CALLS += 1; return x * 2", CALLS=0),
     "a counter of a class": lambda: from_source(
         "class Model(nn.Module):\n    calls = 0\n    def forward(self, x):\n        Model.calls += 1\n        return x * 2\n"
