@@ -120,16 +120,15 @@ def _chosen_again(result: Result, look: Look, cache: Cache, source: CachingSourc
     labels = np.array([by_digest[digest] for digest in source.digests], dtype=np.int64)
     digests, positions, rows = distinct(source.digests)
     objective = _objective(asked["metric"])
-    finalist = round(np.log2(asked["of"] / asked["alpha"]))
-    if objective is None or finalist < 1:
-        raise ValueError("it was chosen by no metric, or with no share of an error")
+    if objective is None:
+        raise ValueError("it was chosen by no metric")
     if result.certificates.settings.error < asked["of"] * (1 - TOLERANCE):
         raise ValueError(f"its error is that of the whole choice, {asked['of']:g}, and not the one that is stated")
     search = Search(
         cache=cache.about(digests), positions=positions, rows=rows, labels=labels, objective=objective, tolerance=asked["tolerance"],
         alpha=asked["of"], claims=1, samples=look.samples, progress=None,
     )  # fmt: skip
-    return search.certified_again(source, finalist)
+    return search.certified_again(source, round(np.log2(asked["of"] / asked["alpha"])))
 
 
 def _objective(text: str) -> Objective | None:
