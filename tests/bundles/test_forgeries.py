@@ -225,6 +225,14 @@ def test_a_runner_up_without_counts_is_not_passed_over(copied_original: Path) ->
     assert any("which one-sided certificates have not" in line for line in check_claims(one_sided, None).problems)
 
 
+def test_votes_that_are_there_are_looked_at(copied_original: Path) -> None:
+    """Whatever the list of contents says of them."""
+    path = copied_original / "result" / "base.parquet"
+    forged(path, top_votes=read_result(path).certificates.samples)
+    listed_anew(copied_original, whole_cache=False)
+    assert "are not what the votes of the cache give" in problem(copied_original)
+
+
 def test_votes_by_a_plan_are_counted_again(tmp_path: Path) -> None:
     result = tmp_path / "r.parquet"
     run = command(

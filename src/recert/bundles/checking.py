@@ -130,7 +130,8 @@ def check_unpacked(
         str(folder / each) if held else None
         for each, held in ((CACHE, contents.holds_cache), (VOTES, contents.holds_votes))
     )
-    whole = store if contents.whole_cache else None
+    # Votes that are there are looked at, whatever the list says of them.
+    whole = store if contents.whole_cache or any(name.startswith(f"{CACHE}/part-") for name in contents.files) else None
     parts = _Parts(folder / contents.model, folder / contents.result, whole, store, votes, trust, audit)
     return _check(name, parts, found, page=(folder / REPORT, contents.version))
 
