@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from recert.bundles.page import page_of
 from recert.cache import Cache
 from recert.cache.parts import Row, encode
 from recert.data import load_data
+from recert.errors import MissingExtra
 from recert.noise import Stream
 from recert.report import read_result, write_result
 from recert.storage import Directory
@@ -223,6 +225,12 @@ def test_a_runner_up_without_counts_is_not_passed_over(copied_original: Path) ->
     assert any("bounds on the runner-up of 6 inputs" in line for line in manifest_alone.not_checked)
     one_sided = replace(small, settings=replace(small.settings, certificate="one-sided"))
     assert any("which one-sided certificates have not" in line for line in check_claims(one_sided, None).problems)
+
+
+def test_where_it_cannot_be_loaded_nothing_is_said_of_it(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtra, match="onnx"):
+        recert.check(copied)
 
 
 def test_votes_that_are_there_are_looked_at(copied_original: Path) -> None:
