@@ -14,6 +14,7 @@ import recert
 from recert.bundles.claims import check_claims
 from recert.bundles.page import page_of
 from recert.cache import Cache
+from recert.cache.looks import Look
 from recert.cache.parts import Row, encode
 from recert.data import load_data
 from recert.errors import MissingExtra
@@ -312,7 +313,9 @@ def test_the_share_of_an_error_that_a_choice_had(copied: Path) -> None:
     raw = json.loads(look.read_text())
     asked = json.loads(raw["asked"])
     raw["asked"] = json.dumps({**asked, "of": asked["of"] * 1.3}, sort_keys=True)
-    look.write_text(json.dumps(raw, sort_keys=True) + "\n")
+    look.unlink()
+    forged_look = Look.from_json(json.dumps(raw).encode())
+    (copied / "cache" / forged_look.name).write_bytes(forged_look.to_json())
     listed_anew(copied)
     assert "its error is that of the whole choice" in problem(copied)
 
