@@ -6,6 +6,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 860, 392
+MOST_DOTS = 12
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ def drawing(story: Story, palette: Palette) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
         'font-family="-apple-system, BlinkMacSystemFont, Segoe UI, Helvetica, Arial, sans-serif" font-size="15">',
         f"<title>{escape(summary(story))}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{palette.paper}"/>',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         f'<path d="M0 0L8 4L0 8z" fill="{palette.ink}"/></marker></defs>',
         *lane(18, "Once, for the original network", palette),
@@ -61,7 +61,8 @@ def drawing(story: Story, palette: Palette) -> str:
         *box(186, 270, 122, 60, [story.change, "network"], palette),
         *arrow((308, 300), (382, 300), palette),
         *squares(390, 250, replayed_only=True, story=story, palette=palette),
-        *text(390, 374, f"{counted(story.flips)} from those in the cache, of {story.passes:,}", palette),
+        *flips(390, 374, story, palette),
+        *stored((566, 190), (566, 244), palette),
         *arrow((626, 300), (690, 300), palette),
         *result(700, 300, f"radius {story.new_radius:.3f}", f"{story.passes:,} passes", palette),
         "</svg>\n",
@@ -121,6 +122,29 @@ def squares(x: int, y: int, *, replayed_only: bool, story: Story, palette: Palet
             f'stroke="{palette.faint if fill == "none" else fill}"/>'
         )
     return found
+
+
+def flips(x: int, y: int, story: Story, palette: Palette) -> list[str]:
+    """A dot for every vote that differs, where they are few, and the sentence behind them."""
+    dots = story.flips if story.flips <= MOST_DOTS else 0
+    drawn = [f'<circle cx="{x + 5 + 14 * i}" cy="{y - 5}" r="5" fill="{palette.flip}"/>' for i in range(dots)]
+    return [
+        *drawn,
+        *text(
+            x + 14 * dots + 4 * (dots > 0),
+            y,
+            f"{counted(story.flips)} from the cached ones, of {story.passes:,}",
+            palette,
+        ),
+    ]
+
+
+def stored(start: tuple[int, int], end: tuple[int, int], palette: Palette) -> list[str]:
+    """What the second lane takes from the first."""
+    return [
+        *arrow(start, end, palette),
+        *text(start[0] + 12, (start[1] + end[1]) // 2 + 2, "noise and votes from the cache", palette),
+    ]
 
 
 def counted(flips: int) -> str:

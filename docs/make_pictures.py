@@ -18,10 +18,13 @@ import numpy as np
 
 import recert
 from recert import bounds
+from recert.cli.output import cell
 from recert.figures import BASELINE, SERIES, new_figure, paper_style
+from recert.figures.chart import tick_label
 from recert.planning import Beliefs, Objective, Selection, plan_budget
 from recert.planning.tables import Circumstances
 from recert.recertification.series import Series, bound_table
+from recert.report.input_table import down
 from recert.votes import SelectionCounts
 
 if TYPE_CHECKING:
@@ -37,12 +40,14 @@ MADE_FROM = HERE / "made-from.json"
 SHOWN = {".py", ".html", ".css", ".js"}
 STYLES = {
     "from scratch": BASELINE, "irs (the paper)": SERIES[1], "irs (the paper, one-sided)": SERIES[1], "series": SERIES[0]._replace(dash=(6, 1.6, 1.2, 1.6)),
-    "paired": SERIES[3]._replace(dash=(1.2, 1.4)), "joint": SERIES[2]._replace(dash=()), "auto, planned": SERIES[0],
+    "paired": SERIES[3]._replace(dash=(1.2, 1.4)), "joint": SERIES[2]._replace(dash=()), "recert": SERIES[0],
 }  # fmt: skip
+BOLD = {"linewidth": 2.2}
 
 
 def line(axes: "Axes", name: str, x: np.ndarray, y: np.ndarray, marks: bool = True) -> None:
-    axes.plot(x, y, label=name, **STYLES[name].keywords | ({} if marks else {"marker": ""}))
+    bold = BOLD if name == "recert" else {}
+    axes.plot(x, y, label=name, **STYLES[name].keywords | bold | ({} if marks else {"marker": ""}))
 
 
 def finish(figure: "Figure", name: str) -> None:
@@ -58,7 +63,8 @@ def digits() -> None:
 
     model, data, noise = load_model("digits").model, load_data("digits", count=200), recert.Gaussian(0.5)
     int8 = int8_of_digits(model)
-    cache = recert.certify(model, data.inputs, noise=noise, samples=10_000)
+    store = TemporaryDirectory()  # as the demo has it: with a store, more votes choose the class
+    cache = recert.certify(model, data.inputs, noise=noise, samples=10_000, store=store.name)
     budgets, baseline = [50, 100, 200, 350, 500, 700, 1_000], [50, 100, 200, 500, 1_000, 2_000, 4_000, 7_000, 10_000]
     figure, (axes,) = new_figure(width=4.8, height=2.9)
     ours = compare(int8, data.inputs, cache, data.labels, budgets=budgets, baseline_budgets=baseline, methods=["auto"])
@@ -67,7 +73,7 @@ def digits() -> None:
     for name, curve in (
         ("from scratch", ours.baseline("scratch", ours.methods["auto"])),
         ("irs (the paper, one-sided)", paper.methods["irs"]),
-        ("auto, planned", ours.methods["auto"]),
+        ("recert", ours.methods["auto"]),
     ):
         line(axes, name, np.array(curve.passes), np.array(curve.radii))
     original = cache.certificates.average_certified_radius(data.labels)
@@ -79,6 +85,7 @@ def digits() -> None:
         textcoords="offset points",
     )
     axes.set(xscale="log", xlabel="forward passes per image on the int8 network", ylabel="average certified radius")
+    axes.xaxis.set_major_formatter(tick_label)
     axes.legend(loc="lower right")
     finish(figure, "digits-int8")
 
@@ -108,6 +115,7 @@ def bound_curves() -> None:
             xlabel="forward passes on the modified network",
             ylabel="lower bound on its vote (truth: .8)",
         )
+        axes.xaxis.set_major_formatter(tick_label)
         axes.set_title(f"{n:,} cached votes; {h:.2%} of them lost, as many gained")
     panels[0].legend(loc="lower right")
     finish(figure, "bound-against-replays")
@@ -128,6 +136,7 @@ def allocation() -> None:
     axes.set(
         yscale="symlog", ylim=(0, n / 2), xlabel="share of selection votes for the class (of 500)", ylabel="replays"
     )
+    axes.yaxis.set_major_formatter(tick_label)
     axes.legend(loc="upper left")
     finish(figure, "allocation")
 
@@ -145,13 +154,16 @@ def story() -> diagram.Story:
     from recert.models import load_model
 
     model, data = load_model("digits").model, load_data("digits", count=7)
-    cache = recert.certify(model, data.inputs, noise=recert.Gaussian(0.5), samples=10_000, progress=False)
-    changed = recert.recertify(int8_of_digits(model), data.inputs, cache, samples=500, progress=False)
+    with TemporaryDirectory() as store:  # as the demo has it: with a store, more votes choose the class
+        cache = recert.certify(
+            model, data.inputs, noise=recert.Gaussian(0.5), samples=10_000, store=store, progress=False
+        )
+        changed = recert.recertify(int8_of_digits(model), data.inputs, cache, samples=500, progress=False)
     before, after = cache.certificates.to_pandas().iloc[6], changed.to_pandas().iloc[6]
     return diagram.Story(
         pixels=np.asarray(data.inputs[6]).squeeze(), name=str(before.prediction), samples=int(before.samples), votes=int(before.top_votes),
-        first_passes=int(before.forward_passes), radius=round(float(before.radius), 3), change="int8", passes=int(after.forward_passes),
-        flips=int(after.lost + after.gained), new_radius=round(float(after.radius), 3),
+        first_passes=int(before.forward_passes), radius=down(float(before.radius)), change="int8", passes=int(after.forward_passes),
+        flips=int(after.lost + after.gained), new_radius=down(float(after.radius)),
     )  # fmt: skip
 
 
@@ -162,6 +174,7 @@ def how() -> None:
         print(f"wrote {path}")
 
 
+VIEW = {"width": 860, "height": 1200}
 NAMES = {
     "fp16-weights": "weights in fp16",
     "bf16": "bf16",
@@ -173,11 +186,13 @@ NAMES = {
 
 def demo_table(folder: Path) -> str:
     """What the demo found, as README shows it."""
+    from recert.cli.demo import span
     from recert.report import read_result
+    from recert.report.difference import Difference
     from recert.report.gains import gains
     from recert.report.summary import average_radius
 
-    original = read_result(folder / "original.parquet")
+    original, budget, change = read_result(folder / "original.parquet"), list[float](), list[float]()
     rows = ["| change | ACR, was → is | passes per image, was → is | times fewer |", "|---|---|---|---|"]
     for file, name in NAMES.items():
         scratch = [read_result(path) for path in (folder / "from-scratch").glob(f"{file}-from-scratch-*.parquet")]
@@ -186,9 +201,14 @@ def demo_table(folder: Path) -> str:
         assert gain is not None
         passes = [f"{r.certificates.mean_forward_passes:,.0f}" for r in (original, found)]
         rows.append(
-            f"| {name} | {average_radius(original):.3f} → {average_radius(found):.3f} | {passes[0]} → {passes[1]} | {str(gain).removesuffix('×')} |"
+            f"| {name} | {cell('ACR', average_radius(original))} → {cell('ACR', average_radius(found))} | {passes[0]} → {passes[1]} | {str(gain).removesuffix('×')} |"
         )
-    return "\n".join(rows)
+        before, without_flips, after = Difference(found, original).average_radii
+        assert without_flips is not None
+        budget.append(before - without_flips)
+        change.append(without_flips - after)
+    missing = f"Of the ACR that is missing, {span(budget)} is the price of one twentieth of the passes, and {span(change)} is what the change itself cost."
+    return "\n".join([*rows, "", missing])
 
 
 def report() -> None:
@@ -202,11 +222,14 @@ def report() -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             for scheme in ("light", "dark"):
-                page = browser.new_page(
-                    viewport={"width": 1100, "height": 836}, color_scheme=scheme, device_scale_factor=1.5
-                )
+                # As wide as README is, so that its letters are as large as those around it.
+                page = browser.new_page(viewport=VIEW, color_scheme=scheme, device_scale_factor=2)
                 page.goto((Path(folder) / "report.html").as_uri())
-                page.screenshot(path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": 1100, "height": 836})
+                last = page.locator(".legend-line").bounding_box()
+                height = last["y"] + last["height"] + 12
+                page.screenshot(
+                    path=HERE / f"report-{scheme}.png", clip={"x": 0, "y": 0, "width": VIEW["width"], "height": height}
+                )
                 print(f"wrote {HERE / f'report-{scheme}.png'}")
             browser.close()
 

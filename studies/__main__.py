@@ -22,6 +22,9 @@ On a GPU: python -m studies speedup --full --networks cifar-resnet20 --device cu
 
 Later, from these votes alone: python -m studies speedup --full --networks cifar-resnet20 --no-draw"""
 
+FROM_A_FILE = ("at-radius", "gamma", "gamma-as-published")
+"""Studies that can do with votes in a file."""
+
 app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -38,7 +41,10 @@ def reproduce(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="At the paper's size; else a few images, in minutes.")] = False,
     networks: Annotated[
-        str | None, typer.Option(help="digits, cifar-resnet20, cifar-resnet110, tiny-resnet50, efficientnet-lite0.")
+        str | None,
+        typer.Option(
+            help="digits, cifar-resnet20, cifar-resnet110, tiny-resnet50, efficientnet-lite0, efficientnet-lite0-followed."
+        ),
     ] = None,
     sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
     approximations: Annotated[str | None, typer.Option(help="Changes: fp16,int8-twin,prune:0.1.")] = None,
@@ -70,7 +76,8 @@ def reproduce(
         bool, typer.Option("--allow-numerics", help="Add votes to stores that were drawn on another device.")
     ] = False,
     votes: Annotated[
-        Path | None, typer.Option(help="at-radius only: votes of all networks in one .npz file, in place of stores.")
+        Path | None,
+        typer.Option(help="Of at-radius and gamma: votes of all networks in one .npz file, in place of stores."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Compute anew what is there already.")] = False,
     pack: Annotated[
@@ -94,8 +101,8 @@ def reproduce(
     )  # fmt: skip
     if draw_only and no_draw:
         raise typer.BadParameter("expected --draw-only or --no-draw, got both")
-    if votes is not None and chosen.module != "at_radius":
-        raise typer.BadParameter(f"expected --votes with the study at-radius only, got {chosen.name}")
+    if votes is not None and chosen.name not in FROM_A_FILE:
+        raise typer.BadParameter(f"expected --votes with one of {', '.join(FROM_A_FILE)}, got {chosen.name}")
     log(f"{chosen.name}: {chosen.sentence}")
     from studies.progress import shown_progress
     from studies.run import pack as pack_votes

@@ -7,10 +7,22 @@ from recert.metrics import Speedup, speedup_by_ratio
 from studies.catalogue import APPROXIMATIONS, NETWORKS, SIGMAS
 from studies.cost_sections import AUTHORS, COHEN, speedup
 from studies.results import Result
-from studies.tables import CHANGE_NAMES, IN_PAPER, NETWORK_NAMES, Found, number, paper, reported, table
+from studies.tables import (
+    BESIDE,
+    CHANGE_NAMES,
+    IN_PAPER,
+    NETWORK_NAMES,
+    Found,
+    in_paper,
+    number,
+    paper,
+    reported,
+    table,
+)
 
 Measure = Callable[[Result | None, str], float | None]
 HEADERS = ("change", "paper", "irs", "recert", "irs, seconds", "recert, seconds")
+HEADLINE_SIGMA = 1.0
 TWINS = ("int8-twin",)
 """Changes whose passes are those of another network: their seconds say nothing."""
 TEXT = """The tables above divide areas, in forward passes, over a baseline with 100 selection votes. The authors' code divides times, at 100 evenly spaced
@@ -18,7 +30,7 @@ ACRs of the common range, and takes the mean; its baseline has n_p / 100 selecti
 """
 LEGEND = """*irs* and *recert* are one-sided, in forward passes. *Seconds* are those of forward passes, and of planning and bounds at the largest budget, which are
 counted at every budget. Bounds are computed on a CPU, beside a pass of some microseconds on a GPU, and weigh much here; for a larger network the two
-measures come together. A dash: the twin of int8 takes other seconds than int8, or there is no common range.
+measures come together. Since then bounds have become faster and run while votes are drawn: [performance](performance.md) has seconds of whole runs. A dash: the twin of int8 takes other seconds than int8, or there is no common range.
 """
 
 
@@ -66,7 +78,9 @@ def _rows(found: Found, network: str, sigma: str) -> list[list[str]]:
 def cells(found: Found, network: str, sigma: str, change: str) -> list[str]:
     """A row: the paper's cell, irs and recert by its measure."""
     result = found.get(network, sigma, change)
-    published = reported(paper("speedup")["cells"].get(network, {}), sigma, IN_PAPER.get(change, change), form=".2f")
+    published = reported(
+        paper("speedup")["cells"].get(in_paper(network), {}), sigma, IN_PAPER.get(change, change), form=".2f"
+    )
     values = [
         measure(result, f"{method} one-sided") for measure in (in_passes, in_seconds) for method in ("irs", "auto")
     ]
@@ -137,8 +151,9 @@ def _published(results: Path) -> Iterator[tuple[str, Result, float]]:
     for result in Found("speedup", results).results:
         yield from _beside("speedup", result, paper("speedup")["cells"])
     for result in Found("headline", results).results:
-        cell = paper("headline")["cells"].get(result["settings"]["network"])
-        if cell and result["settings"]["approximation"] in ("int8", *TWINS):
+        s = result["settings"]
+        cell = paper("headline")["cells"].get(in_paper(s["network"]))
+        if cell and s["approximation"] in ("int8", *TWINS) and s["sigma"] == HEADLINE_SIGMA:
             yield "headline", result, cell["speedup"]
     for result in Found("samples", results).results:
         s = result["settings"]
@@ -151,7 +166,7 @@ def _beside(
 ) -> Iterator[tuple[str, Result, float]]:
     s = result["settings"]
     change = IN_PAPER.get(s["approximation"], s["approximation"])
-    value = published.get(s["network"], {}).get(str(s["sigma"]), {}).get(change)
+    value = published.get(in_paper(s["network"]), {}).get(str(s["sigma"]), {}).get(change)
     if value is not None:
         yield study, result, value
 
@@ -161,8 +176,8 @@ def csv_rows(results: Path) -> list[list[str]]:
     found = Found("speedup", results)
     rows = [
         [NETWORK_NAMES[network], str(sigma), *row]
-        for network in NETWORKS
-        for sigma in SIGMAS
+        for network in (*NETWORKS, *BESIDE)
+        for sigma in sorted({*SIGMAS, *found.all("sigma")})
         for row in _rows(found, network, str(sigma))
     ]
     return [["network", "sigma", *HEADERS], *rows]

@@ -6,7 +6,7 @@ from studies.captions import picture
 from studies.catalogue import APPROXIMATIONS, NETWORKS, SIGMAS
 from studies.cost_sections import COHEN, speedup, speedup_text
 from studies.figures import names as figure_names
-from studies.tables import CHANGE_NAMES, IN_PAPER, NETWORK_NAMES, Found, number, paper, reported, table
+from studies.tables import CHANGE_NAMES, IN_PAPER, NETWORK_NAMES, Found, in_paper, number, paper, reported, table
 
 HEADERS = ("change", "paper", "irs", "recert", "ratio", "images")
 INTRODUCTION = """## How many forward passes are saved?
@@ -38,11 +38,11 @@ def by_sigma(results: Path) -> str:
 def _sigma(found: Found, sigma: str) -> str:
     *others, shown = NETWORKS
     folded = "".join(
-        f'\n<details markdown="1">\n<summary>{NETWORK_NAMES[network]}</summary>\n\n{_network(found, network, sigma)}\n</details>\n'
+        f'\n<details markdown="1">\n<summary>{NETWORK_NAMES[network]}</summary>\n\n{rows_and_default(found, network, sigma)}\n</details>\n'
         for network in others
     )
     figure = "".join(picture(name, found) for name in figures_in_view(found) if f"-{sigma}-" in name)
-    return f"\n### Sigma {sigma}\n\n{NETWORK_NAMES[shown]}:\n\n{_network(found, shown, sigma)}{figure}{folded}"
+    return f"\n### Sigma {sigma}\n\n{NETWORK_NAMES[shown]}:\n\n{rows_and_default(found, shown, sigma)}{figure}{folded}"
 
 
 def figures_in_view(found: Found) -> list[str]:
@@ -52,7 +52,8 @@ def figures_in_view(found: Found) -> list[str]:
     return [first for first, *_ in filter(None, of_sigmas)]
 
 
-def _network(found: Found, network: str, sigma: str) -> str:
+def rows_and_default(found: Found, network: str, sigma: str) -> str:
+    """The table of a network and a sigma, and a line about the library's default."""
     changes = [*APPROXIMATIONS, *(["int8"] if found.get(network, sigma, "int8") else [])]
     rows = [_row(found, network, sigma, change) for change in changes]
     return table(HEADERS, rows) + _default(found, network, sigma)
@@ -61,7 +62,9 @@ def _network(found: Found, network: str, sigma: str) -> str:
 def _row(found: Found, network: str, sigma: str, change: str) -> list[str]:
     result = found.get(network, sigma, change)
     irs, auto = (speedup(result, f"{method} one-sided", COHEN) for method in ("irs", "auto"))
-    published = reported(paper("speedup")["cells"][network], sigma, IN_PAPER.get(change, change), form=".2f")
+    published = reported(
+        paper("speedup")["cells"].get(in_paper(network), {}), sigma, IN_PAPER.get(change, change), form=".2f"
+    )
     return [
         CHANGE_NAMES.get(change, change), published, speedup_text(result, "irs one-sided", COHEN), speedup_text(result, "auto one-sided", COHEN),
         number(auto / irs if auto and irs else None, ".2f", "—"), str(result["settings"]["images"]) if result else "—",

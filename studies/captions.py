@@ -37,8 +37,8 @@ def _costs(group: list[Result]) -> tuple[str, str]:
     seen = "; ".join(f"{change}: {_saving(result['curves'])}" for change, result in zip(changes, group, strict=True))
     sides = " On the left one-sided certificates, on the right two-sided ones." if len(group) == 1 else ""
     return (
-        f"Forward passes per image against the average certified radius they reach; further right and lower is better, and auto is recert. {where}: {_listed(changes)}.{sides}",
-        f"Curves of forward passes, on a logarithmic scale, against average certified radius. {seen}.",
+        f"Average certified radius against the forward passes per image that it takes; further up and to the left is better. {where}: {_listed(changes)}.{sides}",
+        f"Curves of the average certified radius against forward passes, on a logarithmic scale. {seen}.",
     )
 
 

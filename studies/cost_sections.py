@@ -9,9 +9,11 @@ from studies.tables import (
     IN_PAPER,
     NETWORK_NAMES,
     NOT_RUN,
+    PAPERS_OWN,
     Found,
     cells_of,
     describe_numerics,
+    in_paper,
     number,
     paper,
     reported,
@@ -53,6 +55,9 @@ def speedup_text(result: Result | None, ours: str, baseline: str) -> str:
 
 
 def speedup_row(cells: dict[str, Any], result: Result | None, network: str, sigma: str, change: str) -> list[str]:
+    if network == PAPERS_OWN:
+        published = reported(cells, sigma, IN_PAPER.get(change, change), form=".2f")
+        return [NETWORK_NAMES[network], sigma, change, published, *["—"] * (len(HEADERS) - 6), "", ""]
     missing = NOT_RUN if result is None else "—"
     irs, auto, default = (speedup(result, m, COHEN) for m in ("irs one-sided", "auto one-sided", "auto two-sided"))
     authors = speedup(result, "irs one-sided", AUTHORS, "by area, baseline as in the paper")
@@ -70,9 +75,9 @@ def speedup_row(cells: dict[str, Any], result: Result | None, network: str, sigm
 def speedups(found: Found) -> str:
     reference = paper("speedup")
     cells = cells_of(found, NETWORKS, APPROXIMATIONS) + cells_of(
-        Found("none", found.folder), ["imagenet-resnet50"], APPROXIMATIONS[:6]
+        Found("none", found.folder), [PAPERS_OWN], APPROXIMATIONS[:6]
     )
-    rows = [speedup_row(reference["cells"].get(n, {}), found.get(n, s, c), n, s, c) for n, s, c in cells]
+    rows = [speedup_row(reference["cells"].get(in_paper(n), {}), found.get(n, s, c), n, s, c) for n, s, c in cells]
     return f"{reference['table']}.\n\n{LEGEND}\n{table(HEADERS, rows)}\n{costs(found)}"
 
 
@@ -106,10 +111,10 @@ def headline(found: Found) -> str:
     wanted = [(n, s, c) for n, s, c in cells if s == "1.0" or found.get(n, s, c)]
     rows = []
     for n, s, c in wanted:
-        published = {s: {"int8": reference["cells"].get(n, {}).get("speedup")}}
+        published = {"1.0": {"int8": reference["cells"].get(in_paper(n), {}).get("speedup")}}
         rows.append(speedup_row(published, found.get(n, s, c), n, s, c))
-    imagenet = reference["cells"]["imagenet-resnet50"]
-    rows.append(speedup_row({"1.0": {"int8": imagenet["speedup"]}}, None, "imagenet-resnet50", "1.0", "int8-twin"))
+    imagenet = reference["cells"][PAPERS_OWN]
+    rows.append(speedup_row({"1.0": {"int8": imagenet["speedup"]}}, None, PAPERS_OWN, "1.0", "int8-twin"))
     hours = reference["cells"]["cifar-resnet110"]
     return (
         f"{reference['table']}: {hours['baseline hours']} hours to {hours['IRS hours']} hours at one ACR. Our numbers are means over the whole "

@@ -13,7 +13,7 @@ from studies.sections import SECTIONS
 from studies.tables import NETWORK_NAMES, Found, describe_numerics
 
 NAMES = {
-    "headline": ("headline", "headline-seconds"), "disparity": ("disparity", "disparity-table-1"), "gamma": ("gamma", "share-above-gamma", "gamma-as-published"),
+    "headline": ("headline", "headline-seconds"), "disparity": ("disparity", "disparity-table-1"), "gamma": ("gamma", "share-above-gamma"),
     "accuracy": ("accuracy-standard", "accuracy-smoothed"), "at-radius": ("at-radius", "at-radius-equal-share"),
 }  # fmt: skip
 """Files of the studies that have several tables; the others have one, with the name of the study."""

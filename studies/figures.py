@@ -5,21 +5,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recert.figures import BASELINE, new_figure, paper_style, save, series
+from recert.figures import BASELINE, RECERT, new_figure, paper_style, save, series
 from studies.catalogue import APPROXIMATIONS
 from studies.results import Result
-from studies.tables import NETWORK_NAMES, Found
+from studies.tables import SHORT_NAMES, Found
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ONE_SIDED = {
     "scratch one-sided": "Cohen", "scratch-cached one-sided": "given class", "irs one-sided": "irs", "series one-sided": "series",
-    "paired one-sided": "paired", "auto one-sided": "auto",
+    "paired one-sided": "paired", "auto one-sided": "recert",
 }  # fmt: skip
-TWO_SIDED = {"scratch two-sided": "Cohen", "scratch-cached two-sided": "given class", "auto two-sided": "auto"}
-CURVES = ONE_SIDED | {"auto two-sided": "auto, two-sided"}
-LOOKS = {label: BASELINE if number == 0 else series(number - 1) for number, label in enumerate(CURVES.values())}
+TWO_SIDED = {"scratch two-sided": "Cohen", "scratch-cached two-sided": "given class", "auto two-sided": "recert"}
+CURVES = ONE_SIDED | {"auto two-sided": "recert, two-sided"}
+_THIN, _BOLD = {"linewidth": 0.9, "markersize": 2.4}, {"linewidth": 2.2}
+LOOKS = {
+    "Cohen": BASELINE.keywords, "given class": BASELINE._replace(dash=(4, 2), marker="").keywords,
+    "irs": series(1).keywords | _THIN, "series": series(2).keywords | _THIN, "paired": series(3).keywords | _THIN,
+    "recert": RECERT.keywords | _BOLD, "recert, two-sided": RECERT._replace(dash=(2.4, 1), marker="s").keywords | _BOLD,
+}  # fmt: skip
+"""Recert is bold and blue, baselines are grey, other methods are thin: as in reports."""
 PANELS = 3
 
 
@@ -81,17 +87,22 @@ def _costs(group: list[Result]) -> Any:
         s = result["settings"]
         for name, label in curves.items():
             curve = result["curves"][name]
-            axes.plot(curve["ACR"], curve["passes"], label=label, **LOOKS[label].keywords)
-        axes.set(yscale="log", xlabel="average certified radius", ylabel="forward passes per image")
-        axes.set_title(
-            f"{NETWORK_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}"
-        )
+            axes.plot(curve["passes"], curve["ACR"], label=label, **LOOKS[label])
+        axes.set(xscale="log", xlabel="forward passes per image", ylabel="average certified radius")
+        axes.xaxis.set_major_formatter(_tick)
+        axes.set_title(f"{SHORT_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}")
     if len(group) == 1:
         price = 1e3 * group[0]["changed"]["seconds per pass"]
-        seconds = panels[-1].secondary_yaxis("right", functions=(lambda passes: price * passes, lambda ms: ms / price))
-        seconds.set_ylabel("milliseconds per image")
+        seconds = panels[-1].secondary_xaxis("top", functions=(lambda passes: price * passes, lambda ms: ms / price))
+        seconds.set_xlabel("milliseconds per image")
+        seconds.xaxis.set_major_formatter(_tick)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(CURVES))
     return figure
+
+
+def _tick(value: float, _: object) -> str:
+    """100, 1,000: as numbers are written everywhere else."""
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _distribution(found: Found) -> Any:
@@ -101,7 +112,7 @@ def _distribution(found: Found) -> Any:
     figure, panels = new_figure(len(by_sigma))
     for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=True):
         for number, result in enumerate(results):
-            name = NETWORK_NAMES.get(result["settings"]["network"], result["settings"]["network"])
+            name = SHORT_NAMES.get(result["settings"]["network"], result["settings"]["network"])
             axes.stairs(result["shares"], result["edges"], label=name, color=series(number).colour, linewidth=1.2)
         axes.set(xlabel="lower bound on p_A", ylabel="share of inputs")
         axes.set_title(f"sigma {sigma}")

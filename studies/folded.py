@@ -15,7 +15,7 @@ HEADINGS = {
     "headline": "What does a large cache give? The paper's main figure", "samples": "How does the number of cached votes matter?",
     "large-np": "What if re-certification may spend nearly all that the cache holds?", "disparity": "How many votes does a change flip?",
     "at-radius": "Is the radius at least so large? Decided one by one, by plan, and by others' rules",
-    "gamma": "Which threshold suits the paper's method?", "distribution": "How sure is the original?", "accuracy": "How accurate are the networks?",
+    "gamma": "Which threshold suits the paper's method?", "gamma-as-published": "And as the authors' code measures it?", "distribution": "How sure is the original?", "accuracy": "How accurate are the networks?",
     "binomial": "How many samples does an interval need?", "soundness": "Do the bounds hold? Against independent votes of a changed network",
     "coverage": "Do the bounds hold? A hundred caches of the same images", "speedup": "More figures of the tables above",
 }  # fmt: skip
@@ -66,6 +66,10 @@ def _tables(found: Found) -> str:
 def _short(rows: list[list[str]], link: str) -> str:
     """A table without cells that were not run and without columns for the few; a link if it is long even so."""
     headers, *cells = rows
+    if len(set(headers)) < len(headers):
+        raise ValueError(
+            f"expected different headings of all columns, got {', '.join(headers)}; rename those that repeat"
+        )
     kept = [headers.index(name) for name in (NARROW if "paper: IRS" in headers else headers) if name in headers]
     ran = [[CHANGE_NAMES.get(row[place], row[place]) for place in kept] for row in cells if NOT_RUN not in "".join(row)]
     if not ran or len(ran) > MOST_ROWS:

@@ -13,7 +13,7 @@ from recert import Gaussian, RecertError, VoteSource, open_source, prepare
 from recert.approximations import Calibration, approximate, needs_calibration
 from recert.data import Dataset, load_data
 from recert.models import LoadedModel, load_model
-from studies.imagenet_networks import SPECS, load
+from studies.imagenet_networks import SPECS, clean_answers, load
 from studies.request import IMAGES, Cell, Request
 from studies.stores import About, StudyVotes
 
@@ -21,7 +21,6 @@ ORIGINAL = "original"
 CALIBRATION_INPUTS = 256
 OWN_PRECISION = ("fp16", "bf16", "int8")
 """Approximations that compute in a type of their own, whatever is chosen for the others."""
-CLEAN_BATCH = 128
 
 
 @dataclass(frozen=True)
@@ -167,12 +166,3 @@ def check_device(device: str) -> None:
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError):
         raise ValueError(f"expected a device that is there, such as cpu or cuda:0, got {device[:60]!r}") from None
-
-
-def clean_answers(model: nn.Module, inputs: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The class that the network names for each input, without noise."""
-    weight = next((t for t in (*model.parameters(), *model.buffers()) if t.is_floating_point()), torch.zeros(()))
-    batches = [torch.from_numpy(inputs[i : i + CLEAN_BATCH]) for i in range(0, len(inputs), CLEAN_BATCH)]
-    with torch.inference_mode():
-        answers = [model(batch.to(weight.device, weight.dtype)).float().argmax(dim=1).cpu() for batch in batches]
-    return np.concatenate([np.asarray(answer) for answer in answers])

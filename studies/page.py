@@ -9,6 +9,7 @@ from studies.catalogue import STUDIES
 from studies.cost_sections import LEGEND
 from studies.csv_tables import write_csv_files
 from studies.folded import folded
+from studies.imagenet_section import imagenet
 from studies.sections import SECTIONS
 from studies.summary import in_short
 from studies.tables import Found
@@ -29,6 +30,7 @@ SETTINGS = f"""## How was it measured?
   as fast as alone; others take up to half as long again (ResNet-110 in fp16, alone: 10.4 µs).
 - **Networks**: ours, trained with Gaussian noise. ResNet-20 comes with the package.
 - **Again**: `python -m studies NAME --full` runs a study at this size, and without `--full` in a few minutes on a CPU. `python -m studies` lists them.
+  `bash studies/on_gpu.sh PART` draws the votes of a whole network on a GPU, from which the tables are made on any machine.
 
 In the CSV files: {LEGEND[0].lower()}{LEGEND[1:]}
 The numbers are older than two improvements of `auto`. Inputs that are re-certified first are now planned for a few flips instead of none. On 100 images of
@@ -56,20 +58,25 @@ DIFFERENCES = """## Where do ours differ, and why?
 - **irs at gamma.** The paper claims an error of alpha + alpha_zeta. Where p_A is near 1, alpha + 2 alpha_zeta is what is proved, since the choice of the branch looks at
   the votes that bound p_A ([theory](theory.md)). It is run here as published.
 - **Networks and images** are not the authors': other training runs, other images. ACR and accuracies differ for that reason alone.
-- **ImageNet.** Nothing is claimed. Two networks of its classes can be studied by name (`studies/imagenet_networks.py` has the commands) and have not been
+{imagenet}
+"""
+IMAGENET_MISSING = """- **ImageNet.** Nothing is claimed. Two networks of its classes can be studied by name (`studies/imagenet_networks.py` has the commands) and have not been
   run: ResNet-50 on Tiny ImageNet, trained here, and EfficientNet-lite0 with weights that others trained. ResNet-50 for all of ImageNet is
   supported by name (`torchvision:`, `timm:`) and from locuslab's checkpoints; throughput with untrained weights is in [performance](performance.md).
 """
+IMAGENET_RUN = """- **ImageNet.** Ours are two other networks, named [above](#and-for-imagenets-classes) for what they are: no row of theirs is the paper's experiment done again."""
 
 
 def page(results: Path) -> str:
     """The whole page."""
+    with_imagenet = imagenet(results)
     parts = [
         INTRODUCTION,
         in_short(results),
         by_sigma(results),
         as_published(results),
-        DIFFERENCES,
+        *([with_imagenet] if with_imagenet else []),
+        DIFFERENCES.replace("{imagenet}", IMAGENET_RUN if with_imagenet else IMAGENET_MISSING.rstrip()),
         SETTINGS,
         folded(results),
     ]

@@ -68,9 +68,9 @@ def _equal_shares(ran: list[Result]) -> str:
                     ratio = point["passes"] / planned if planned else None
                     cells += [_point(point), number(planned, ".0f", "—"), number(ratio, ".2f", "—")]
             rows.append([*_name(result), radius, *cells])
-    headers = [
-        heading for kind in KINDS for most in AT_MOST for heading in (f"{kind}, at most {most:,}", "plan", "ratio")
-    ]
+    points = [f"{kind}, at most {most:,}" for kind in KINDS for most in AT_MOST]
+    # Every heading is its own: pages and CSV files tell columns by them.
+    headers = [heading for point in points for heading in (point, f"plan ({point})", f"ratio ({point})")]
     return table(("network", "sigma", "change", "flips", "radius", *headers), rows)
 
 

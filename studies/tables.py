@@ -11,9 +11,20 @@ from studies.results import Result, read_results
 
 NOT_RUN = "not run"
 NETWORK_NAMES = {
-    "digits": "digits network", "cifar-resnet20": "ResNet-20", "cifar-resnet110": "ResNet-110", "imagenet-resnet50": "ResNet-50 (ImageNet)",
-    "tiny-resnet50": "ResNet-50 (Tiny ImageNet, 64 x 64, our weights)", "efficientnet-lite0": "EfficientNet-lite0 (ImageNet)",
+    "digits": "digits network", "cifar-resnet20": "ResNet-20", "cifar-resnet110": "ResNet-110", "imagenet-resnet50": "ResNet-50 (ImageNet, the paper's)",
+    "tiny-resnet50": "ResNet-50 (Tiny ImageNet, 64 x 64, 200 classes, our weights)", "efficientnet-lite0": "EfficientNet-lite0 (ImageNet, 224 x 224)",
+    "efficientnet-lite0-followed": "EfficientNet-lite0, fine-tuned with noise (ImageNet, 224 x 224)",
 }  # fmt: skip
+SHORT_NAMES = NETWORK_NAMES | {
+    "tiny-resnet50": "ResNet-50 (Tiny ImageNet)",
+    "efficientnet-lite0": "EfficientNet-lite0",
+    "efficientnet-lite0-followed": "EfficientNet-lite0, fine-tuned",
+}
+"""As there is room for in figures."""
+PAPERS_OWN = "imagenet-resnet50"
+"""A network of the paper's that is not run here: ImageNet's training images are not to be had."""
+BESIDE = dict.fromkeys(("tiny-resnet50", "efficientnet-lite0", "efficientnet-lite0-followed"), PAPERS_OWN)
+"""The paper's network that one of ours stands beside, where it is another one."""
 IN_PAPER = {"int8-twin": "int8", "fp16-weights": "fp16", "bf16-weights": "bf16"}
 """The paper's column that one of ours stands beside, where the names differ."""
 
@@ -74,6 +85,15 @@ def reported(cells: dict[str, Any], *keys: str, form: str = "g") -> str:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return "—" if value is None else format(value, form)
+
+
+def in_paper(network: str) -> str:
+    """The paper's network that stands beside one of ours: mostly the same.
+
+    >>> in_paper("cifar-resnet20"), in_paper("tiny-resnet50")
+    ('cifar-resnet20', 'imagenet-resnet50')
+    """
+    return BESIDE.get(network, network)
 
 
 def describe_numerics(numerics: dict[str, str]) -> str:

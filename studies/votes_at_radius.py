@@ -1,4 +1,4 @@
-"""Votes for the study of decisions at a radius: from stores, as other studies have them, or from one file."""
+"""Votes for the study of decisions at a radius: from stores, as other studies have them, or from one file, as the study of gamma has them, too."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +45,7 @@ class VotesOfBoth:
 @contextmanager
 def votes_of_both(request: Request, cell: Cell) -> Iterator[VotesOfBoth]:
     if request.votes is not None:
-        yield _in_file(request.votes, cell)
+        yield votes_in_file(request.votes, cell)
         return
     with open_votes(request, cell, ORIGINAL) as original, open_votes(request, cell, cell.approximation) as changed:
         before, after = (votes.first(Stream.ESTIMATION, cell.samples) for votes in (original, changed))
@@ -55,7 +55,7 @@ def votes_of_both(request: Request, cell: Cell) -> Iterator[VotesOfBoth]:
         )  # fmt: skip
 
 
-def _in_file(path: Path, cell: Cell) -> VotesOfBoth:
+def votes_in_file(path: Path, cell: Cell) -> VotesOfBoth:
     """Columns: those that choose, `cell.samples` that bound, and at the end those that are fresh."""
     with np.load(path) as file:
         names = [NAMES_IN_FILE.get(name, name) for name in (ORIGINAL, cell.approximation)]

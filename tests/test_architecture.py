@@ -1,6 +1,7 @@
 """Packages, the direction of their imports, and the rules of the architecture, checked by reading the source."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import recert
+from recert.noise import available_noises
 
 PACKAGE = Path(recert.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -77,11 +79,11 @@ ALLOWED = {
         "planning", "recertification", "report", "sampling", "sequential", "storage", "version", "votes",
     },
     "smoothed": {"bounds", "certificates", "certification", "noise", "sampling"},
-    "approximations": {"registration", "errors", "models", "noise", "sampling", "storage", "version"},
+    "approximations": {"registration", "units", "errors", "models", "noise", "sampling", "storage", "version"},
     "data": {"errors", "extras", "models"},
     "figures": {"choosing", "storage"},
     "report": {"bounds", "cache", "certificates", "data", "errors", "figures", "models", "noise", "requirements", "storage", "version"},
-    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "version"},
+    "training": {"bounds", "data", "errors", "models", "noise", "sampling", "storage", "units", "version"},
 }  # fmt: skip
 
 
@@ -218,3 +220,21 @@ def test_public_names_exist() -> None:
         assert getattr(recert, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = recert.nonsense
+
+
+class WithoutDocstrings(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) else node
+
+
+def test_only_the_files_of_the_recipe_know_a_family_of_noise() -> None:
+    """A new family touches what CONTRIBUTING says and nothing else: certifying, planning, storing and showing ask the noise itself."""
+    recipe = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text().partition("A noise of the package touches:")[2]
+    named_there = set(re.findall(r"`(?:src/recert/)?([a-z_/]+\.py)`", recipe.partition("\n\n")[0]))
+    families = re.compile(r"\b(Laplace|Splitting|Uniform)\b|\b(laplace|splitting):", re.ASCII)
+    for file in FILES:
+        of_a_family = file.stem in available_noises() and file.parent.name == "noise"
+        if named(file) in named_there or of_a_family:
+            continue
+        found = families.search(ast.unparse(WithoutDocstrings().visit(ast.parse(file.read_text()))))
+        assert not found, f"{named(file)} knows {found[0]}"

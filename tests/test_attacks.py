@@ -1,6 +1,7 @@
 """Attacks on a certificate by models and inputs: each of these once got a certificate that was not true of any one model."""
 
 import itertools
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,17 @@ def test_a_late_change_of_some_of_the_votes() -> None:
 
     with pytest.raises(UnusableModel, match="does not vote as it did"):
         certify(Net(late), samples=1_000)
+
+
+def test_a_change_in_some_batches_of_few_inputs() -> None:
+    """One batch in twenty, at random, after the probe: votes that are drawn again are chosen evenly among all batches."""
+    calls, chance = itertools.count(), random.Random(1)
+
+    def sometimes(out: Tensor, net: Net) -> Tensor:
+        return -out if next(calls) > 10 and chance.random() < 0.05 else out
+
+    with pytest.raises(UnusableModel, match="does not vote as it did"):
+        certify(Net(sometimes), points(2), samples=20_000)
 
 
 def test_a_function_that_changes_is_refused() -> None:

@@ -13,10 +13,12 @@ from torch import nn
 
 import recert
 from recert.approximations import Calibration, approximate, register_approximation, registry
+from recert.cli.remarks import remarks_said
 from recert.data import load_data
 from recert.models import load_model
 from recert.models.calibrated import CalibratedOnInputs
 from recert.models.digest import identify
+from recert.units import UnusualUnits
 from tests.test_cli import recert as command
 
 NOISE = recert.Gaussian(0.5)
@@ -94,6 +96,7 @@ def test_a_network_is_not_known_by_what_it_was_calibrated_on() -> None:
 def arrays(tmp_path: Path) -> Path:
     np.savez(tmp_path / "test.npz", inputs=TEST, labels=np.zeros(len(TEST), int))
     np.savez(tmp_path / "training.npz", inputs=TRAINING)
+    np.savez(tmp_path / "bytes.npz", inputs=np.full((3, 1, 8, 8), 255, np.float32))
     np.savez(tmp_path / "wide.npz", inputs=np.zeros((3, 1, 9, 9), np.float32))
     return tmp_path
 
@@ -120,6 +123,21 @@ def test_the_command_line_calibrates_on_what_is_named(arrays: Path) -> None:
     )  # fmt: skip
     assert chosen.returncode == 0, chosen.stderr
     assert "measured on" not in chosen.stderr
+
+
+def test_calibration_data_in_other_units_are_remarked_on(arrays: Path) -> None:
+    with pytest.warns(UnusualUnits, match="calibration: inputs reach 255") as seen:
+        recert.Calibration(np.full((3, 1, 8, 8), 255, np.float32), noise=recert.Gaussian(0.5))
+    assert seen[0].filename == __file__
+    known = ["--model", "digits", "--data", str(arrays / "test.npz"), "--store", str(arrays / "s")]
+    assert command("certify", *known, "--samples", "200").returncode == 0
+    named = ["-a", "measured", "--samples", "20", "--calibration", str(arrays / "bytes.npz")]
+    with pytest.warns(UnusualUnits) as seen:
+        command("recertify", *known, *named)
+    # The command line prints it as one line, without the place in our program that it came from.
+    with remarks_said():
+        lines = [warnings.formatwarning(str(w.message), w.category, w.filename, w.lineno) for w in seen]
+    assert [line for line in lines if "255" in line] == [f"warning: {seen[0].message}\n"]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def test_inputs_that_were_not_certified_get_nothing() -> None:
 
 def test_it_is_printed_as_a_table(cache: recert.Cache) -> None:
     found = recert.expected_gain(cache, samples=[85, 425])
+    assert repr(found) == str(found)  # a notebook shows it by itself
     lines = str(found).splitlines()
     assert len(lines) == 6
     assert all(len(line) <= 80 for line in lines[1:4])

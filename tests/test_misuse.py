@@ -91,10 +91,20 @@ class TestNumbersAndPlaces:
         with pytest.raises(ValueError, match="expected workers as a whole number"):
             Execution(engine="ray", workers=size)
 
-    @pytest.mark.parametrize("alpha", ["x", None, float("nan"), 0, [1, "x"]])
+    @pytest.mark.parametrize("alpha", ["x", None, float("nan"), 0, [1, "x"], [0.1]])
     def test_what_is_no_alpha(self, alpha: Any) -> None:
         with pytest.raises(ValueError, match="alpha"):
             recert.certify(network(), X, noise=Gaussian(0.5), samples=50, alpha=alpha)
+
+    @pytest.mark.parametrize("name", ["", " ", 5, "a\nb", "\ud800", "x" * 1001])
+    def test_what_is_no_name_of_a_model(self, name: Any) -> None:
+        with pytest.raises(ValueError, match="expected identity="):
+            recert.certify(network(), np.zeros((1, 3), np.float32), noise=Gaussian(0.5), samples=100, identity=name)
+
+    @pytest.mark.parametrize(("option", "value"), [("plan", 5), ("certificate", ["two-sided"])])
+    def test_what_is_no_choice(self, option: str, value: Any) -> None:
+        with pytest.raises(ValueError, match=f"expected.*{option}"):
+            recert.certify(network(), np.zeros((1, 3), np.float32), noise=Gaussian(0.5), samples=100, **{option: value})
 
     @pytest.mark.parametrize("store", [5, True, ["store"]])
     def test_what_is_no_store(self, store: Any) -> None:

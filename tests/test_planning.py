@@ -362,11 +362,11 @@ class Chosen:
         self.of_row: dict[int, tuple[int, int]] = {}
         real = run.carry_out
 
-        def noted(task, given, flips, pool):  # type: ignore[no-untyped-def]
+        def noted(task, given, flips, pool, *more):  # type: ignore[no-untyped-def]
             new = {each.row: (task.options.index(each.option), each.passes) for each in given}
             assert not new.keys() & self.of_row.keys(), "chosen twice"
             self.of_row |= new
-            return real(task, given, flips, pool)
+            return real(task, given, flips, pool, *more)
 
         patch.setattr(run, "carry_out", noted)
         for method in (Series, FewFlips, Joint, Paired):

@@ -84,6 +84,21 @@ def test_speedups_in_the_readme_are_those_of_the_results() -> None:
     assert f"{min(extremes):.2f} (int8) to {max(extremes):.2f} (fp16) times" in README.replace("\n", " ")
 
 
+def test_seconds_in_the_readme_are_those_of_the_page_on_performance() -> None:
+    rows = re.findall(r"^\| 10,000 \| .* \| two-sided \| .*", (ROOT / "docs" / "performance.md").read_text(), re.M)
+    assert len(rows) == 4
+    passes, seconds = zip(*(tuple(map(float, row.strip("| ").split(" | ")[-2:])) for row in rows), strict=True)
+    said = f"{min(seconds)} to {max(seconds)} times faster than certifying anew with the same kind of certificate, where passes were"
+    assert f"{said} {min(passes)} to {max(passes)} times fewer" in README.replace("\n", " ")
+
+
+def test_no_line_of_code_is_cut_at_the_width_of_a_page_of_github() -> None:
+    """Of 830 pixels, 16 are left free on both sides, and a letter takes 8.2."""
+    blocks = re.findall(r"```\w+\n(.*?)```", README, re.S)
+    assert len(blocks) > 5
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 97] == []
+
+
 def test_decisions_at_a_radius_in_the_readme_are_those_of_the_results() -> None:
     found = json.loads((ROOT / "results" / "at-radius" / "cifar-resnet20-0.5-int8-n8500.json").read_text())["radii"][
         "0.5"

@@ -37,7 +37,7 @@ def opened(model: Counted) -> Sampler:
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than the very first votes are drawn again, so that they fit into a small batch."""
-    monkeypatch.setattr(replays, "MOST", FIRST)
+    monkeypatch.setattr(replays, "MOST_PIECES", 0)
     # The counter is an attribute, which would give the change away before any vote is drawn again.
     monkeypatch.setattr("recert.sampling.sampler.identify", lambda *_: ModelIdentity("weights", "structure"))
 

@@ -26,8 +26,18 @@ ALONE = Settings(
 )  # fmt: skip
 CLAIM = (
     "For each input on its own, with probability at least 0.984375 over the noise drawn, the smoothed model's prediction is "
-    "constant within the stated radius (gaussian:0.5, series, one-sided)."
+    "constant within the stated l2 radius (gaussian:0.5, series, one-sided)."
 )
+
+
+@pytest.mark.parametrize(
+    ("noise", "radius"),
+    [("laplace:0.35", "l1 radius"), ("gaussian:0.5:grid=1/255", "l2 radius"), ("noise-of-somebody:1", "radius")],
+)
+def test_the_guarantee_names_the_norm(noise: str, radius: str) -> None:
+    """A radius in the l1 norm is another claim than one in the l2 norm."""
+    said = replace(ALONE, noise=noise).guarantee
+    assert f"constant within the stated {radius} ({noise}, series, one-sided)." in said
 
 
 def added(**changes: Any) -> str:

@@ -66,14 +66,15 @@ def bill(
         )
     allowed = model.batch_size if isinstance(model, Remote) else batch_size or USUAL_BATCH
     digests = list(dict.fromkeys(input_digest(x) for x in checked_inputs(inputs)))
-    votes, checks = len(digests) * samples, PROBE_ROWS + PROBE_ROWS_AGAIN
+    votes, checks = len(digests) * samples, PROBE_ROWS_AGAIN
     if cache is None:
         before = None if store is None else Cache.manifest_at(store)
         chosen = selection_samples or usual_selection_samples(samples, store, before)
         votes += len(digests) * chosen
         if before is not None and store is not None:
             votes = _missing(Cache.open(store), digests, samples, chosen)
-            checks += INPUTS_OF_A_FUNCTION * SAMPLES_OF_A_FUNCTION
+            # Here the rows of the probe may be no votes that are wanted.
+            checks += INPUTS_OF_A_FUNCTION * SAMPLES_OF_A_FUNCTION + PROBE_ROWS
     if votes:
         # Asked for again: one in a hundred, of a store with every part of it, else once.
         again = max(FEWEST, -(-votes // ONE_IN))

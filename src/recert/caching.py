@@ -119,6 +119,11 @@ class CachingSource:
         return int(getattr(self._source, "passes_at_once", 1))
 
     @property
+    def passes_ahead(self) -> int:
+        """How many passes a device computes while nobody asks for more."""
+        return int(getattr(self._source, "passes_ahead", 0))
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that the source gave a function so far, whatever for; None of other sources."""
         return rows_sent(self._source)

@@ -27,6 +27,7 @@ from recert.sampling import (
     VoteSource,
     Work,
     check_unchanged,
+    check_usable,
     collect,
     most_samples,
     rows_sent,
@@ -131,7 +132,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     inputs = gathered(inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
-    bounds.check_alpha(alpha)
+    _check_one_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before, sent = None if store is None else Cache.manifest_at(store), rows_sent(model)
     if at is not None:
@@ -150,6 +151,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
             execution=chosen.as_before(before.numerics if before else None).with_batch_size(before.batch_size if before else None),
         ) as opened:  # fmt: skip
             _check_name(opened, store)
+            if before is None:
+                check_usable(opened)
             kept = None if store is None else CachingSource(opened, store=store, allow_numerics=chosen.allow_numerics)
             with kept or nullcontext(opened) as source:
                 result = _decided(source, replace(asked, model=asdict(source.identity)), noise, enough, progress)
@@ -166,6 +169,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
         passes=samples + selection_samples,
     ) as source:  # fmt: skip
         _check_name(source, store)
+        if before is None:  # else the first of its rows are votes of the store, to compare with
+            check_usable(source)
         wanted = Manifest(
             model=source.identity, noise=noise, seed=seed, classes=source.classes, input_shape=source.input_shape,
             selection_samples=selection_samples, samples=samples, alpha=alpha, certificate=certificate, family=members,
@@ -345,9 +350,9 @@ def check_settings(
     for name, value in (("samples", samples), ("selection_samples", selection_samples)):
         if not isinstance(value, int | np.integer):
             raise ValueError(f"expected {name} as a whole number, got {value!r}; write int({value!r})")
-    if certificate not in CERTIFICATES:
+    if not isinstance(certificate, str) or certificate not in CERTIFICATES:
         raise ValueError(f"expected certificate to be one of {', '.join(CERTIFICATES)}, got {certificate!r}")
-    bounds.check_alpha(alpha)
+    _check_one_alpha(alpha)
     if not 1 <= selection_samples <= LARGEST_SAMPLE:
         raise ValueError(f"expected at least 1 selection sample, got {selection_samples}; a usual value is 100")
     smallest = smallest or bounds.smallest_samples_to_certify(alpha, sides=CERTIFICATES[certificate])
@@ -356,6 +361,12 @@ def check_settings(
             f"expected between {smallest} and {LARGEST_SAMPLE} samples at alpha = {alpha:g}, got {samples}; "
             f"with fewer than {smallest} every input abstains even if all votes agree"
         )
+
+
+def _check_one_alpha(alpha: float) -> None:
+    bounds.check_alpha(alpha)
+    if np.ndim(alpha) > 0:
+        raise ValueError(f"expected one alpha, a number between 0 and 1, got {alpha!r}; it is the same for all inputs")
 
 
 def family_members(family: str | int | None, inputs: Any) -> int:

@@ -42,7 +42,7 @@ class Expected:
     """So many of the inputs that could be certified are given nothing by the plan, which expects more of others."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExpectedGain:
     """What `recertify` is expected to reach with a model that changed a little. Printed, it is a table."""
 
@@ -67,7 +67,7 @@ class ExpectedGain:
             for row in self.rows
         ]  # fmt: skip
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [
             f"{self.inputs:,} inputs, of which {self.certified:,} can be certified again; mean radius of the cache itself {self.radius:.3f}",
             "passes per input  mean radius  from scratch  times fewer  limited  left out",

@@ -16,6 +16,10 @@ SECONDS_PER_LINE = 30.0
 """Often enough to see that a job is alive, seldom enough for the log of a run that takes a day."""
 SECONDS_PER_UPDATE = 0.25
 """Of a notebook, where each update is a message to the browser."""
+SECONDS_PER_FRAME = 0.1
+"""Of a terminal."""
+BAR = 12
+"""Characters."""
 
 
 class Display(Protocol):
@@ -92,36 +96,37 @@ class _Late:
 
 
 class _TerminalBar:
-    """A bar for the task that is done now, which disappears at the end. In a narrow terminal names wrap; no number is cut."""
+    """A bar for the task that is done now, which disappears at the end. No name and no number is cut: where a line is too short for
+    all, the name has one of its own."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bars
-        from rich.table import Column
+        from rich.live import Live
 
-        columns = (
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=False)),
-            BarColumn(bar_width=12),
-            MofNCompleteColumn(),
-            TextColumn("passes, {task.fields[rate]}/s,"),
-            TimeRemainingColumn(),
-        )
-        self._bars = Bars(*columns, console=Console(stderr=True), transient=True)
-        self._tasks: dict[str, Any] = {}
-        self._bars.start()
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, transient=True, auto_refresh=False)
+        self._drawn = -SECONDS_PER_FRAME
+        self._live.start()
 
     def show(self, event: Progress, rate: float | None) -> None:
-        about: dict[str, Any] = {
-            "completed": event.done, "total": event.total, "rate": "-" if rate is None else f"{rate:,.0f}",
-        }  # fmt: skip
-        if event.task not in self._tasks:
-            self._tasks[event.task] = self._bars.add_task(event.task, **about)
-        for task, bar in self._tasks.items():
-            self._bars.update(bar, **(about if task == event.task else {}), visible=task == event.task)
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.monotonic()
+        if now - self._drawn < SECONDS_PER_FRAME and event.done < event.total:
+            return
+        self._drawn = now
+        name, numbers = Text(event.task), Text(f"{event.done:,} of {event.total:,} passes{_speed(event, rate)}")
+        bar = ProgressBar(total=event.total, completed=event.done, width=BAR)
+        together = name.cell_len + BAR + numbers.cell_len + 2 < self._console.width
+        row = Table.grid(padding=(0, 1))
+        row.add_row(*([name] if together else []), bar, numbers)
+        self._live.update(row if together else Group(name, row), refresh=True)
 
     def close(self) -> None:
-        self._bars.stop()
+        self._live.stop()
 
 
 class _NotebookBar:
@@ -137,10 +142,9 @@ class _NotebookBar:
         if now - self._updated < SECONDS_PER_UPDATE and event.done < event.total:
             return
         self._updated = now
-        speed = "" if not rate else f", {rate:,.0f}/s, {_clock((event.total - event.done) / rate)} left"
         self._update(
             f'{html.escape(event.task)} <progress value="{event.done}" max="{event.total}"></progress> '
-            f"{event.done:,} of {event.total:,} forward passes{speed}"
+            f"{event.done:,} of {event.total:,} forward passes{_speed(event, rate)}"
         )
 
     def close(self) -> None:
@@ -195,6 +199,11 @@ def _notebook_bar() -> Display:
 
 def _print(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def _speed(event: Progress, rate: float | None) -> str:
+    """How fast it goes and how long it will take, as the end of a line."""
+    return "" if not rate else f", {rate:,.0f}/s, {_clock((event.total - event.done) / rate)} left"
 
 
 def _clock(seconds: float) -> str:

@@ -14,10 +14,10 @@ class UnusualUnits(UserWarning):
     """Images are not in [0, 1]: the noise scale and all radii are in the units that they are in."""
 
 
-def warn_of_units(inputs: NDArray[np.float32], *, stacklevel: int) -> None:
-    """An UnusualUnits warning where there is something to say."""
+def warn_of_units(inputs: NDArray[np.float32], what: str = "", *, stacklevel: int) -> None:
+    """An UnusualUnits warning where there is something to say; `what` these inputs are stands before it."""
     if (remark := unusual_units(inputs)) is not None:
-        warnings.warn(remark, UnusualUnits, stacklevel=stacklevel + 1)
+        warnings.warn(f"{what}{remark}", UnusualUnits, stacklevel=stacklevel + 1)
 
 
 def unusual_units(inputs: NDArray[np.float32]) -> str | None:

@@ -1087,11 +1087,11 @@ def test_chances_in_columns_at_sizes_in_use() -> None:
                 assert math.log(inside) <= found <= math.log(inside * 1.003 + 4e-4 * alpha)
         assert columns.rows == min(
             joint_columns.PLACES,
-            (joint_columns.SPACE - 2 * (m1 + 1) - joint_columns.PLACES * (m0 + 4)) // ((m1 + 1) * (m0 + 1)),
+            (joint_columns.SPACE - 2 * (m1 + 1) - 32 - joint_columns.PLACES * (m0 + 4)) // (1 + (m1 + 1) * (m0 + 1)),
         )
         assert all(joint_columns.has_room(columns, place) for place in range(12))
     # Rows end where the space does: a place that has one keeps it, and no other finds room.
-    space = np.full(2 * 201 + joint_columns.PLACES * (3 + 102) + 2 * 201 * 102 + 5, np.nan)
+    space = np.full(2 * 201 + 32 + joint_columns.PLACES * (3 + 102) + 2 * (1 + 201 * 102) + 5, np.nan)
     columns = joint_columns.no_columns(outcomes, space)
     assert columns.rows == 2
     for place in (7, 3):
@@ -1137,10 +1137,12 @@ def test_fewest_votes_of_joint_by_brute_force(n: int, m1: int, m0: int, alpha: f
         (f_from, f_to), (g_from, g_to) = (np.sort(rng.integers(0, m + 1, size=2)) for m in (m1, m0))
         good = expected[:, f_from : f_to + 1, g_from : g_to + 1] >= observed
         fewest = np.where(good.any(axis=0), good.argmax(axis=0), n + 1)
-        assert np.array_equal(joint.fewest_votes(found, observed, f_from, f_to, g_from, g_to), fewest)
+        for most in (n, n // 2, 0):
+            looked_at = joint.fewest_votes(found, observed, f_from, f_to, g_from, g_to, most)
+            assert np.array_equal(looked_at, np.minimum(fewest, most + 1))
         exactly = joint.statistic(found, k, f, g)  # ties count
         expected_k = next(i for i in range(found.first_k, n + 1) if joint.statistic(found, i, f, g) >= exactly)
-        assert joint.fewest_votes(found, exactly, f, f, g, g)[0, 0] == expected_k
+        assert joint.fewest_votes(found, exactly, f, f, g, g, n)[0, 0] == expected_k
 
 
 def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_surface.Box) -> float:
@@ -1288,14 +1290,22 @@ def test_values_at_the_ends_do_not_count() -> None:
     assert at(0.4, part, joint_surface.SIDE, joint_surface.SIDE) == pytest.approx(chance.log_chance(outcomes, p, BOX.x_far, y), abs=2e-4)  # fmt: skip
 
 
-def test_the_sides_of_cells_rise_from_end_to_end() -> None:
+@pytest.mark.parametrize("free", [joint_surface.X_IS_FREE, joint_surface.P_IS_FREE])
+def test_the_sides_of_cells_rise_from_end_to_end(free: int) -> None:
     shares = np.linspace(0, 1, 33)
-    edges = np.array([joint_surface.between(0.1, 0.5, float(share)) for share in shares])
-    assert (edges[0], edges[-1]) == (0.1, 0.5)
-    assert edges == pytest.approx(0.1 + 0.4 * (1 - np.cos(math.pi * shares)) / 2)
+    for ends in ((0.1, 0.5), (0.7, 0.9), (0.6, 0.6), (0.0, 1.0)):
+        edges = np.array([joint_surface.between(free, *ends, float(share)) for share in shares])
+        assert (edges[0], edges[-1]) == ends
+        if free == joint_surface.X_IS_FREE:
+            expected = ends[0] + (ends[1] - ends[0]) * (1 - np.cos(math.pi * shares)) / 2
+        elif sum(ends) > 1:
+            expected = 1 - np.linspace(*np.sqrt(1 - np.array(ends)), 33) ** 2
+        else:
+            expected = np.linspace(*np.sqrt(ends), 33) ** 2
+        assert edges == pytest.approx(expected)
     for low, high in [(0.212, 0.465), (0.299, 0.85), (0.189, 0.807)]:
         assert low + (high - low) != high
-        assert joint_surface.between(low, high, 1.0) == high
+        assert joint_surface.between(free, low, high, 1.0) == high
 
 
 def test_the_sides_of_the_box_are_clopper_pearsons() -> None:
@@ -1439,7 +1449,7 @@ def one_cell(places: tuple[int, ...], part: joint_surface.Part) -> joint_search.
     stack = joint_search.no_cells(part, 8)
     stack.places[0] = places
     for side, (low, high) in enumerate([(part.low, part.high)] * 2 + [(part.y_low, part.y_high)] * 2):
-        stack.sides[0, side] = joint_surface.between(low, high, places[side] / joint_surface.SIDE)
+        stack.sides[0, side] = joint_surface.between(part.free, low, high, places[side] / joint_surface.SIDE)
     stack.at_corners[0] = (1, 2, 3, 4)
     return stack
 

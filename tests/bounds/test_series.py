@@ -12,7 +12,7 @@ from scipy import stats
 from recert.bounds import clopper_pearson_lower, clopper_pearson_upper
 from recert.bounds._binomial_tails import point_probability, upper_tail
 from recert.bounds._series_search import Outcomes, log_chance
-from recert.bounds.series import _lower_table, series_lower
+from recert.bounds.series import _lower_table, few_flips_about, few_flips_lower, series_about, series_lower
 
 # (top votes, samples, kept, replayed, exact bound at alpha = .002), computed by two other programs
 REFERENCE = [
@@ -189,3 +189,18 @@ def test_chance_is_an_upper_bound_and_tight(n, m):
         exact = float((stats.binom.pmf(s, m, r) * stats.binom.sf(fewest - 1, n, p)).sum())
         found, _ = log_chance(Outcomes(fewest, int(s[0]), n, m, math.log(0.002), 20), p, r)
         assert math.log(exact) - 1e-10 <= found <= math.log(exact + 1e-4 * (exact + 0.002)) + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("about", "proven", "most_apart"), [(series_about, series_lower, 2e-3), (few_flips_about, few_flips_lower, 2e-4)]
+)
+def test_a_bound_that_is_not_proven_is_mostly_the_one_that_is(about, proven, most_apart):
+    """On a grid as plans have it: from few replays to thousands, from rare votes to nearly all."""
+    p, m = np.meshgrid([0.06, 0.3, 0.7, 0.9, 0.97, 0.993, 0.9999], [8, 30, 100, 300, 1_000, 4_000])
+    lost = np.round(0.1 * m * (1 - p))
+    counts = np.round(p * 8_500), 8_500, m - lost, m, 0.001
+    apart = np.abs(about(*counts) - proven(*counts))
+    assert (apart <= 2e-6).mean() > 0.8
+    assert apart.mean() < 5e-5
+    assert apart.max() < most_apart
+    assert about(0, 10, 0, 5, 0.01) == about(7, 10, 0, 0, 0.01) == 0

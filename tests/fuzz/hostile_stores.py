@@ -244,7 +244,7 @@ HOSTILE: dict[str, list[Case]] = {
     "manifest cut off": [cut("manifest", i / CUTS) for i in range(CUTS)],
     "manifest with one bit flipped": [flipped("manifest", seed, fitting=False) for seed in range(FLIPS)],
     "manifest with a field of the wrong type or range": [manifest_field(f, v) for f in FIELDS for v in STRANGE_VALUES],
-    "manifest that is no honest JSON": [
+    "manifest that is not plain JSON": [
         *(manifest_text(text) for text in (
             b"", b"null", b"[]", b"{}", b"0", b"\xff\xfe{}", b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b"{" * 100_000,
             b"[" * 100_000, b'{"schema": 1}', b'{"schema": ' + b"9" * 10_000 + b"}", b'{"a":' * 50_000, bytes(1000), b"\x00{}",

@@ -88,12 +88,12 @@ LYING_ARRAYS = [
 HOSTILE: dict[str, tuple[Callable[[str], Any], str, list[bytes]]] = {
     "safetensors cut off": (load_model, "digits@{}.safetensors", cuts(SAFETENSORS)),
     "safetensors with one bit flipped": (load_model, "digits@{}.safetensors", flips(SAFETENSORS)),
-    "safetensors that lie about themselves": (load_model, "digits@{}.safetensors", LYING_SAFETENSORS),
+    "safetensors whose header is false": (load_model, "digits@{}.safetensors", LYING_SAFETENSORS),
     "checkpoint cut off": (load_model, "digits@{}.pt", cuts(checkpoint())),
     "checkpoint with one bit flipped": (load_model, "digits@{}.pt", flips(checkpoint())),
     "npz cut off": (load_data, "{}.npz", cuts(arrays(inputs=GOOD))),
     "npz with one bit flipped": (load_data, "{}.npz", flips(arrays(inputs=GOOD))),
-    "npz that lies about itself": (load_data, "{}.npz", LYING_ARRAYS),
+    "npz whose header is false": (load_data, "{}.npz", LYING_ARRAYS),
 }
 
 

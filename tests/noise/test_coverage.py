@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 from scipy.stats import binomtest
 
@@ -55,8 +56,12 @@ def inputs(case: Case) -> np.ndarray:
 
 def misses(result: recert.Certificates, truth: HalfSpace) -> int:
     distance = -float(truth.offset)
-    wrong_class = result.prediction != int(distance > 0)
-    return int(np.sum(result.certified & (wrong_class | (result.radius > abs(distance)))))
+    return claims_that_are_false(result, int(distance > 0), abs(distance))
+
+
+def claims_that_are_false(result: recert.Certificates, prediction: int, distance: float) -> int:
+    """Another class, or a radius beyond the distance at which the smoothed class changes."""
+    return int(np.sum(result.certified & ((result.prediction != prediction) | (result.radius > distance))))
 
 
 def too_many(missed: int) -> bool:
@@ -93,7 +98,7 @@ def cached(name: str) -> recert.Cache:
     )
 
 
-@pytest.mark.parametrize("method", ["auto", "series", "joint", "irs"])
+@pytest.mark.parametrize("method", ["auto", "series", "joint", "paired", "irs", "scratch", "scratch-cached"])
 @pytest.mark.parametrize("name", CASES)
 def test_recertify(name: str, method: str) -> None:
     case = CASES[name]
@@ -105,3 +110,65 @@ def test_recertify(name: str, method: str) -> None:
     assert not too_many(
         round(missed * ALPHA / result.settings.error)
     )  # the paper's irs errs a little more often, and says so
+
+
+class TwoOfMany(torch.nn.Module):
+    """Class 0 where the first element is above -a, class 1 where it is below -b, and between them one of six others, by the second element.
+
+    Moved down by r, class 0 has the probability F(a - r) and class 1 has F(r - b): they are equal at r = (a + b) / 2, in every norm.
+    """
+
+    def __init__(self, a: float, b: float) -> None:
+        super().__init__()
+        self.a, self.b = a, b
+        self.eval()
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        first, other = batch[:, 0], 2 + (batch[:, 1].double() * 7_919).floor().long() % 6
+        classes = torch.where(first > -self.a, 0, torch.where(first < -self.b, 1, other))
+        return torch.nn.functional.one_hot(classes, 8).float()
+
+
+@pytest.mark.parametrize("method", ["certify", "auto", "series", "paired"])
+def test_with_a_runner_up_and_no_majority(case: Case, method: str) -> None:
+    """45% of the votes against 20%: the two-sided form claims what the class alone cannot."""
+    a, b = (float(np.floor(case.distance(p) * case.steps) + 0.5) / case.steps for p in (0.45, 0.8))
+    original, modified = TwoOfMany(a, b), TwoOfMany(a - 1 / case.steps, b)
+    settings = {"noise": case.noise, "samples": 400, "selection_samples": 40, "seed": 37}
+    if method == "certify":
+        truth, result = original, recert.certify(original, inputs(case), alpha=ALPHA, **settings).certificates
+    else:
+        cache = recert.certify(original, inputs(case), alpha=0.01, **settings)
+        truth = modified
+        result = recert.recertify(modified, inputs(case), cache, samples=150, alpha=ALPHA, method=method)
+    assert result.certified.mean() > 0.3
+    assert result.top_lower[result.certified].max() < 0.5
+    assert not too_many(claims_that_are_false(result, 0, (truth.a + truth.b) / 2))
+
+
+@pytest.mark.parametrize("from_cache", [False, True], ids=["fresh", "from a cache"])
+def test_is_the_radius_at_least_so_large(case: Case, from_cache: bool) -> None:
+    """Asked about a radius just beyond the true one, and about one that is shown."""
+    truth = case.plane(case.distance(0.85))
+    distance = -float(truth.offset)
+    at = [distance / 2, float(np.nextafter(distance, 9))]
+    if from_cache:
+        original = case.plane(case.distance(0.87))
+        settings = {"noise": case.noise, "samples": 400, "selection_samples": 30, "seed": 23}
+        cache = recert.certify(original, inputs(case), alpha=0.01, **settings)
+        result = recert.recertify(truth, inputs(case), cache, samples=200, alpha=ALPHA, at=at)
+    else:
+        result = recert.certify(truth, inputs(case), noise=case.noise, samples=400, selection_samples=30, alpha=ALPHA, at=at)  # fmt: skip
+    assert (result.radius >= at[0]).mean() > 0.3
+    assert not too_many(misses(result, truth))
+
+
+def test_answers_to_requests(case: Case) -> None:
+    truth = case.plane(case.distance(0.7))
+    smoothed = recert.Smoothed(
+        truth, case.noise, samples=100, alpha=ALPHA, selection_samples=20, seed=5, certificate="one-sided"
+    )
+    answers = smoothed.answers(inputs(case), radius=True)
+    false = (answers.prediction == 0) | (answers.radius > -float(truth.offset))
+    assert (answers.radius > 0).mean() > 0.3
+    assert not too_many(int(false.sum()))

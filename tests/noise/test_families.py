@@ -83,6 +83,16 @@ def test_no_lead_no_radius(family: str) -> None:
     assert noise.radius([0.0, 0.3, 0.5]).tolist() == [0, 0, 0]
 
 
+def test_certain_votes_have_the_largest_radius_there_is(family: str) -> None:
+    """A probability of 1, or a rival of 0: no end, or that of the noise; never what is no number."""
+    noise = EXAMPLES[family][0]
+    largest = noise.radius(1.0)
+    assert noise.radius(0.999) < largest
+    assert noise.radius(1.0, 0.0) == largest
+    for p, q in ((0.9, 0.0), (1.0, 0.001), (0.3, 0.0)):
+        assert noise.radius(p, max(q, 1e-6)) <= noise.radius(p, q) <= largest
+
+
 def test_plans_expect_what_is_certified(family: str) -> None:
     """On the plan's scale 1/2 is 0, a probability and what it leaves are opposite, and radii are those of the bounds."""
     noise = EXAMPLES[family][0]

@@ -94,7 +94,9 @@ def test_a_narrow_range_of_costs_has_even_bars() -> None:
         assert edges[0] == 0 < edges[1] <= low < high <= edges[-1]
         assert len(set(np.diff(edges[2:]).tolist())) == 1
         assert 4 <= len(edges) <= 15
-    assert [place for place, _ in cost_bins(np.array([0, 30, 900])).ticks] == [0, 2, 4, 6]
+    # The bar of those without passes has its name under it: its edges are no part of the scale.
+    assert cost_bins(np.array([0, 30, 900])).ticks == [(0.5, "none"), (2, "50"), (4, "200"), (6, "1,000")]
+    assert [place for place, _ in cost_bins(np.array([30, 900])).ticks] == [0, 1, 2, 3, 4, 5]
 
 
 def test_radii_are_rounded_down() -> None:

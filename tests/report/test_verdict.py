@@ -93,7 +93,7 @@ def test_requirements_pass_or_fail(results: list[Result]) -> None:
         ("accuracy:0.3>=0.25", True, 0.5), ("abstained<=0.1", False, 0.25),
     ]  # fmt: skip
     assert (changed.passed, original.passed) == (False, True)
-    assert conclusion([changed, original]) == "1 of 2 meets what was required; not int8."
+    assert conclusion([changed, original]) == "int8 does not meet what was required; base does."
     assert conclusion([original]) == "base meets what was required."
     bare = replace(results[0], labels=None)
     assert verdicts_of([bare], [0.5])[0].passed is None

@@ -10,6 +10,8 @@ import pytest
 from scipy.stats import beta, norm
 
 from studies import STUDIES, at_radius
+from studies.csv_tables import tables_in
+from studies.folded import _tables
 from studies.radius_section import at_radius as section
 from studies.radius_section import passes_for
 from studies.request import Cell, Request
@@ -115,6 +117,18 @@ def test_the_section_shows_the_numbers_of_the_file(tmp_path: Path, result: dict[
     assert f"| {point['share']:.1%} ({point['passes']:,.0f}) |" in row
     assert "ResNet-110 at sigma 1" in text.splitlines()[-1]
     assert section(Found("at-radius", tmp_path / "nowhere")) == "not run\n"
+
+
+def test_the_page_has_the_cells_of_the_section(tmp_path: Path, result: dict[str, Any]) -> None:
+    """Columns of a page are found by their headings: two of one name would both show the first."""
+    write_result(tmp_path / "at-radius", "cell", result)
+    found = Found("at-radius", tmp_path)
+    tables, on_page = tables_in(section(found)), tables_in(_tables(found))
+    assert len(tables) == len(on_page) == 2
+    for rows, shown in zip(tables, on_page, strict=True):
+        assert len(set(rows[0])) == len(rows[0])
+        assert [row[3:] for row in shown] == [row[3:] for row in rows]
+        assert len({tuple(column) for column in zip(*[row[5:] for row in rows], strict=True)}) > 2
 
 
 def test_a_file_without_the_change_is_refused() -> None:

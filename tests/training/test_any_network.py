@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from recert.data import load_data
 from recert.errors import RecertError
 from recert.training import OtherTraining
 from recert.training.recipes import usual_recipe
+from recert.units import UnusualUnits
 
 NOISE = recert.Gaussian(0.25)
 TRAINING, TEST = load_data("digits", split="train", count=300), load_data("digits", count=120)
@@ -71,7 +73,15 @@ class Stream(IterableDataset):
 class Jittered(Items):
     def __getitem__(self, i):
         image, label = super().__getitem__(i)
-        return image * (0.9 + 0.2 * torch.rand(())), label
+        return image * (0.8 + 0.2 * torch.rand(())), label
+
+
+class Pictures(TorchDataset):
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, i):
+        return pytest.importorskip("PIL.Image").new("L", (8, 8)), 1
 
 
 def loader(**options) -> DataLoader:
@@ -225,6 +235,27 @@ def test_a_last_batch_of_one_is_left_out(tmp_path):
     assert trained.card.train_accuracy * 32 == pytest.approx(round(trained.card.train_accuracy * 32))
 
 
+class Shapes(nn.Module):
+    """Stands in for a compiled network: remembers the shapes that it would be compiled for."""
+
+    def __init__(self, network: nn.Module, seen: set) -> None:
+        super().__init__()
+        self.network, self.seen = network, seen
+
+    def forward(self, x):
+        self.seen.add(tuple(x.shape))
+        return self.network(x)
+
+
+def test_a_compiled_network_sees_batches_of_one_shape(tmp_path, monkeypatch):
+    seen: set = set()
+    monkeypatch.setattr(torch, "compile", lambda network: Shapes(network, seen))
+    train(tmp_path, compile=True, consistency=1.0)  # 300 examples: nine batches of 32, and 12 that are left out
+    assert seen == {(64, 1, 8, 8)}
+    train(tmp_path / "small", compile=True, data=(TRAINING.inputs[:20], TRAINING.labels[:20]))
+    assert seen == {(64, 1, 8, 8), (20, 1, 8, 8)}  # fewer than a batch are all there is
+
+
 def test_usual_recipes():
     def usual(shape, *, trained=False, count=10_000, name=None):
         recipe = usual_recipe(name, trained=trained, count=count, shape=shape)
@@ -247,6 +278,7 @@ BAD = {
     "no labels": ({"data": TRAINING.inputs}, r"expected data to train on as \(inputs, labels\)"),
     "shape": ({"data": (TRAINING.inputs[:, :, :5], TRAINING.labels)}, "expected a network that takes inputs of shape"),
     "sampler": ({"data": loader(sampler=WeightedRandomSampler(np.ones(300), 300))}, "got one with a Weighted"),
+    "pictures": ({"data": Pictures()}, r"transform=torchvision\.transforms\.ToTensor"),
     "iterable": ({"data": Stream()}, "with a length and items by number"),
     "function": ({"model": lambda x: x}, "expected a torch.nn.Module to train"),
     "no weights": ({"model": nn.Flatten()}, "which has none that require a gradient"),
@@ -266,6 +298,16 @@ def test_mistakes_are_named(tmp_path, bad):
     options, message = BAD[bad]
     with pytest.raises((ValueError, RecertError), match=message):
         train(tmp_path, **options)
+
+
+def test_images_in_other_units_are_warned_about(tmp_path):
+    """Noise of .25 is nothing beside grey levels up to 255."""
+    for number, data in enumerate(
+        [(TRAINING.inputs * 255, TRAINING.labels), Items(TRAINING.inputs * 255, TRAINING.labels)]
+    ):
+        with pytest.warns(UnusualUnits, match="divide them by 255") as found:
+            train(tmp_path / str(number), data=data, epochs=1)
+        assert [Path(each.filename).name for each in found] == [Path(__file__).name]
 
 
 def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path, monkeypatch, capsys, ordinary):
@@ -299,12 +341,24 @@ def test_the_command_line_fine_tunes_a_network_of_ones_own_on_a_folder(tmp_path,
     said = capsys.readouterr()
     before, after = json.loads(said.out)
     assert after["ACR at 100 votes"] > before["ACR at 100 votes"]
+    on_the_way = re.findall(r"epoch (\d+) of 30: .* under noise [\d.]+%, ACR at 100 votes [\d.]+", said.err)
+    assert on_the_way == [str(3 * i) for i in range(1, 11)]
     command = said.err.partition("certify with:\n")[2].split()
     assert command[:4] == ["recert", "certify", "--model", "clinets:small@runs/networks/small-0.5.safetensors"]
     monkeypatch.setattr("sys.argv", [*command, "--samples", "100", "--count", "5", "--store", "store"])
     with pytest.raises(SystemExit) as stop:
         main()
     assert not stop.value.code
+
+
+def test_the_command_line_warns_of_other_units_in_a_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["recert", "train", "--model", "digits", "--data", npz(tmp_path, "grey", TRAINING.inputs * 255, TRAINING.labels),
+                                     "--epochs", "1", "--out", str(tmp_path)])  # fmt: skip
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert "warning: inputs reach 255, as images in 0..255 do: divide them by 255" in said
+    assert "UnusualUnits" not in said
 
 
 def test_npz_without_a_test_file_is_measured_on_itself_and_says_so(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from recert.noise import Noise, Stream, check_inputs, checked_noise, input_diges
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.noise.stream import NoisyRows, perturb
 from recert.sampling.inputs import checked_inputs
+from recert.units import warn_of_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Calibration:
             raise ValueError(f"expected at least 1 noisy copy of each input, got {self.noisy_copies}")
         inputs = checked_inputs(self.inputs)
         check_inputs(self.noise, inputs)
+        warn_of_units(inputs, "calibration: ", stacklevel=3)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "digests", tuple(input_digest(x) for x in inputs))
 

@@ -14,7 +14,8 @@ from recert.bounds._joint_chance import LOWEST, ROUNDING, Outcomes, reach, tails
 from recert.compiled import compiled
 
 PLACES = 257  # of p and of y that are kept: those of cells that were halved up to eight times
-SPACE = 1 << 20  # numbers, 8 MB
+_WIDE = 16  # numbers that the compiler adds at a time
+SPACE = 1 << 21  # numbers, 16 MB at most: what is not used is never touched
 # In `whole`: the number of rows that are taken; the row of each place of p, or -1; for each place of y the first g of its
 # chances, and how many there are; then the fewest votes of all f for the first g, for the next g, and so on.
 _ROW, _FIRST_G, _LENGTH, _FEWEST = 1, 1 + PLACES, 1 + 2 * PLACES, 1 + 3 * PLACES
@@ -24,8 +25,8 @@ class Columns(NamedTuple):
     """What is kept: for places of y the chances of G; for places of p, P(K >= fewest) for every f of the first g, and so on.
 
     In `real`: the chances of F and sums over g, both written anew at every point; the p of each place; the y of each place; what is
-    left out of G's chances for each place of y; these chances; rows of P(K >= fewest). Places move with the part of the surface
-    that is searched: a place that has another p or y by now is filled anew.
+    left out of G's chances for each place of y; these chances; rows of P(K >= fewest), each after the least tail of its p. Places
+    move with the part of the surface that is searched: a place that has another p or y by now is filled anew.
     """
 
     whole: Integers
@@ -37,42 +38,47 @@ class Columns(NamedTuple):
 
 @compiled
 def _at_p(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + place
+    return 2 * columns.f_length + _WIDE + place
 
 
 @compiled
 def _at_y(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + PLACES + place
+    return 2 * columns.f_length + _WIDE + PLACES + place
 
 
 @compiled
 def _left_out(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 2 * PLACES + place
+    return 2 * columns.f_length + _WIDE + 2 * PLACES + place
 
 
 @compiled
 def _of_g(columns: Columns, place: int) -> int:
-    return 2 * columns.f_length + 3 * PLACES + place * columns.g_length
+    return 2 * columns.f_length + _WIDE + 3 * PLACES + place * columns.g_length
 
 
 @compiled
-def _reached(columns: Columns, row: int) -> int:
-    return 2 * columns.f_length + PLACES * (3 + columns.g_length) + row * columns.f_length * columns.g_length
+def _length_of_row(columns: Columns) -> int:
+    return 1 + columns.f_length * columns.g_length
+
+
+@compiled
+def _row(columns: Columns, row: int) -> int:
+    return 2 * columns.f_length + _WIDE + PLACES * (3 + columns.g_length) + row * _length_of_row(columns)
 
 
 @compiled
 def no_columns(outcomes: Outcomes, space: Floats) -> Columns:
     """Nothing is kept yet. Numbers will lie in `space`, which is used again and again: fresh memory takes longer than to fill it."""
     f_length, g_length = outcomes.fewest.shape
-    taken = 2 * f_length + PLACES * (3 + g_length)
-    rows = max(0, min(PLACES, (len(space) - taken) // (f_length * g_length)))
+    taken = 2 * f_length + 2 * _WIDE + PLACES * (3 + g_length)
+    rows = max(0, min(PLACES, (len(space) - taken) // (1 + f_length * g_length)))
     whole = np.full(_FEWEST + f_length * g_length, -1)
     whole[0] = 0
     for g in range(g_length):
         for f in range(f_length):
             whole[_FEWEST + g * f_length + f] = outcomes.fewest[f, g]
     if rows > 0:
-        space[2 * f_length : 2 * f_length + 2 * PLACES] = -1.0
+        space[2 * f_length + _WIDE : 2 * f_length + _WIDE + 2 * PLACES] = -1.0
     return Columns(whole, space, f_length, g_length, rows)
 
 
@@ -87,15 +93,29 @@ def _fill_column_of_p(columns: Columns, outcomes: Outcomes, place: int, p: float
     if whole[_ROW + place] < 0:
         whole[_ROW + place] = whole[0]
         whole[0] += 1
-    row = whole[_ROW + place]
+    f_length, g_length = columns.f_length, columns.g_length
+    head = _row(columns, whole[_ROW + place])
     real[_at_p(columns, place)] = p
-    length, start = columns.f_length * columns.g_length, _reached(columns, row)
-    smallest, largest = outcomes.fewest[0, columns.g_length - 1], outcomes.fewest[columns.f_length - 1, 0]
-    first_k, of_k = tails(outcomes.n, p, smallest, largest, reach(outcomes.target))
-    last = len(of_k) - 1
-    for i in range(length):
-        # The last of the tails is at least the chance of any further k; the first is about all k before.
-        real[start + i] = of_k[min(max(whole[_FEWEST + i] - first_k, 0), last)]
+    first_k, of_k = tails(
+        outcomes.n, p, outcomes.fewest[0, g_length - 1], outcomes.fewest[f_length - 1, 0], reach(outcomes.target)
+    )
+    last_k = first_k + len(of_k) - 1
+    # The first of the tails is about all k before; the last is at least the chance of any further k, and is added for all at once.
+    real[head] = of_k[-1]
+    sure = some = (
+        0  # so many f have the first tail, so many more than the last: the fewest votes rise with f and fall with g
+    )
+    for g in range(g_length):
+        here, at = head + 1 + g * f_length, _FEWEST + g * f_length
+        while sure < f_length and whole[at + sure] <= first_k:
+            sure += 1
+        some = max(some, sure)
+        while some < f_length and whole[at + some] < last_k:
+            some += 1
+        real[here : here + sure] = of_k[0]
+        for f in range(sure, some):
+            real[here + f] = of_k[whole[at + f] - first_k]
+        real[here + some : here + f_length] = 0.0
 
 
 @compiled
@@ -109,26 +129,30 @@ def _fill_column_of_y(columns: Columns, outcomes: Outcomes, place: int, y: float
 
 
 @compiled
-def _product(real: Floats, f_length: int, low: int, high: int, of_g: int, number: int, base: int) -> float:
-    """The sum of the chances of F from low to high, times those of G, from `of_g` on, times what is reached, from `base` on."""
-    length = high - low + 1
-    of_f, sums = real[low : high + 1], real[f_length : f_length + length]
-    base += low
-    for i in range(length):
+def _product(columns: Columns, low: int, high: int, of_g: int, first_g: int, number: int, head: int) -> float:
+    """The sum of the chances of F from low to high, times those of G, from `of_g` on, times what is reached in a row.
+
+    Vectors are whole: sums beyond the last f, of whatever lies there, are not looked at.
+    """
+    real, f_length, length = columns.real, columns.f_length, high - low + 1
+    wide = (length + _WIDE - 1) // _WIDE * _WIDE
+    of_f, sums = real[low : high + 1], real[f_length : f_length + wide]
+    base = head + 1 + first_g * f_length + low
+    for i in range(wide):
         sums[i] = 0.0
     j = 0
     while j + 3 < number:  # four g at a time, by slices: in this form the compiler uses vector instructions
         a, b, c, d = real[of_g + j], real[of_g + j + 1], real[of_g + j + 2], real[of_g + j + 3]
         at = base + j * f_length
-        of_a, of_b = real[at : at + length], real[at + f_length : at + f_length + length]
+        of_a, of_b = real[at : at + wide], real[at + f_length : at + f_length + wide]
         at += 2 * f_length
-        of_c, of_d = real[at : at + length], real[at + f_length : at + f_length + length]
-        for i in range(length):
+        of_c, of_d = real[at : at + wide], real[at + f_length : at + f_length + wide]
+        for i in range(wide):
             sums[i] += a * of_a[i] + b * of_b[i] + c * of_c[i] + d * of_d[i]
         j += 4
     while j < number:
-        a, of_a = real[of_g + j], real[base + j * f_length : base + j * f_length + length]
-        for i in range(length):
+        a, of_a = real[of_g + j], real[base + j * f_length : base + j * f_length + wide]
+        for i in range(wide):
             sums[i] += a * of_a[i]
         j += 1
     total = 0.0
@@ -149,7 +173,8 @@ def log_chance_in_columns(
         _fill_column_of_y(columns, outcomes, place_of_y, y)
     low, high, left_out = window(x, outcomes.m1, outcomes.first_f, outcomes.target, False, real[:f_length])
     first_g, number = whole[_FIRST_G + place_of_y], whole[_LENGTH + place_of_y]
-    base = _reached(columns, whole[_ROW + place_of_p]) + first_g * f_length
-    total = left_out + real[_left_out(columns, place_of_y)]
-    total += _product(real, f_length, low, high, _of_g(columns, place_of_y) + first_g, number, base)
+    head = _row(columns, whole[_ROW + place_of_p])
+    # The least of the tails is added as if all that has no more had it for certain: less than 1e-4 of the target.
+    total = left_out + real[_left_out(columns, place_of_y)] + real[head]
+    total += _product(columns, low, high, _of_g(columns, place_of_y) + first_g, first_g, number, head)
     return max(LOWEST, min(0.0, math.log(total) + ROUNDING)) if total > 0.0 else LOWEST

@@ -120,11 +120,11 @@ def _halve(stack: Cells, depth: int, part: Part, across: bool) -> int:
         at_corners[depth, k] = at_corners[depth - 1, k]
     if i1 < i and (across or j == j1):
         places[depth, 0] = places[depth - 1, 1] = i
-        sides[depth, 0] = sides[depth - 1, 1] = between(part.low, part.high, i / SIDE)
+        sides[depth, 0] = sides[depth - 1, 1] = between(part.free, part.low, part.high, i / SIDE)
         at_corners[depth, 0] = at_corners[depth, 1] = at_corners[depth - 1, 2] = at_corners[depth - 1, 3] = math.nan
     elif j1 < j:
         places[depth, 2] = places[depth - 1, 3] = j
-        sides[depth, 2] = sides[depth - 1, 3] = between(part.y_low, part.y_high, j / SIDE)
+        sides[depth, 2] = sides[depth - 1, 3] = between(part.free, part.y_low, part.y_high, j / SIDE)
         at_corners[depth, 0] = at_corners[depth, 2] = at_corners[depth - 1, 1] = at_corners[depth - 1, 3] = math.nan
     else:
         return -1

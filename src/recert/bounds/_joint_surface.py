@@ -46,11 +46,20 @@ class Part(NamedTuple):
 
 
 @compiled
-def between(low: float, high: float, share: float) -> float:
-    """From low at 0 to high at 1, closer together near both ends: the deviation of a binomial falls like a root."""
+def between(free: int, low: float, high: float, share: float) -> float:
+    """From low at 0 to high at 1, by about as many deviations of a binomial each time: these go with the root of a rate, or of its rest.
+
+    Where p follows, it falls to 0 as y rises to q: there places are closer together near both ends.
+    """
     if share <= 0.0 or share >= 1.0:
         return low if share <= 0.0 else high
-    return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
+    if free == X_IS_FREE:
+        return low + (high - low) * math.sin(0.5 * math.pi * share) ** 2
+    if low + high > 1.0:
+        root = math.sqrt(1.0 - low)
+        return 1.0 - (root + share * (math.sqrt(1.0 - high) - root)) ** 2
+    root = math.sqrt(low)
+    return (root + share * (math.sqrt(high) - root)) ** 2
 
 
 @compiled
@@ -74,7 +83,7 @@ def parts_of_surface(outcomes: Outcomes, q: float, box: Box) -> tuple[Part, Part
 @compiled
 def point(q: float, part: Part, s: float, t: float) -> tuple[float, float, float]:
     """p, x and y on the surface, at shares of the sides of a part."""
-    free, y = between(part.low, part.high, s), between(part.y_low, part.y_high, t)
+    free, y = between(part.free, part.low, part.high, s), between(part.free, part.y_low, part.y_high, t)
     if part.free == X_IS_FREE:
         return p_on_surface(q, free, y), free, y
     return free, x_on_surface(q, free, y), y

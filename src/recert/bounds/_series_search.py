@@ -14,6 +14,7 @@ from recert.compiled import compiled
 
 # What a computed log-probability may be off by: a thousand times what the tests allow against 50-digit sums.
 _ROUNDING = 1e-9
+_MOST_TOPS, _PLACES_OF_P = 3, 24  # of a search that proves nothing
 _LOG_OF_ZERO = -690.0  # what underflows is below this, and an upper bound must not be lower than the truth
 
 
@@ -226,6 +227,25 @@ def _lowest_crossing_near(outcomes: Outcomes, p: float, q: float) -> float:
 
 
 @compiled
+def about_largest(outcomes: Outcomes, ceiling: float) -> float:
+    """What `largest_covered` tries to prove first, and mostly returns. It proves nothing, and takes a quarter of the time."""
+    # Where P is mostly large: near the smallest share of votes. P has several tops where few replays matter.
+    p = min(1.0, max(ceiling, outcomes.fewest[-1] / outcomes.n))
+    lowest = min(ceiling, _lowest_crossing_near(outcomes, p, ceiling))
+    for _ in range(_MOST_TOPS):
+        p, largest = 1.0, outcomes.log_alpha + _ROUNDING
+        for i in range(_PLACES_OF_P):
+            at = 1.0 - (1.0 - lowest) * (i / _PLACES_OF_P) ** 2
+            value, _ = log_chance(outcomes, at, lowest / at)
+            if value > largest:
+                p, largest = at, value
+        if p >= 1.0:
+            break
+        lowest = min(lowest, _lowest_crossing_near(outcomes, p, lowest))
+    return int(lowest * 2.0**outcomes.bits) / 2.0**outcomes.bits
+
+
+@compiled
 def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
     """The largest q below `ceiling`, on the grid, that is proven not to exceed the bound; 0 if none above `floor` is.
 
@@ -234,6 +254,8 @@ def largest_covered(outcomes: Outcomes, floor: float, ceiling: float) -> float:
     step = 2.0**-outcomes.bits
     covered, uncovered, guesses = int(floor / step), int(ceiling / step) + 1, 0
     nothing = covered
+    # What is not covered costs nearly as much to find out as a proof: so first a search.
+    uncovered = max(covered + 1, min(uncovered, int(about_largest(outcomes, ceiling) / step) + 1))
     while uncovered - covered > 1:
         guesses += 1
         guess = uncovered - 1 if guesses % 4 else (covered + uncovered) // 2

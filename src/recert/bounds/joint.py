@@ -28,7 +28,7 @@ from scipy import special
 
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
 from recert.bounds._binomial_tails import Integers, share_below
-from recert.bounds._joint_chance import Outcomes, counts_between
+from recert.bounds._joint_chance import Outcomes, counts_between, reach, span
 from recert.bounds._joint_columns import SPACE
 from recert.bounds._joint_search import about_largest, is_covered, largest_covered
 from recert.bounds._joint_surface import Box
@@ -184,7 +184,9 @@ def _task(*row: float) -> _Task | None:
         return None
     ordering = Ordering(of_votes, of_lost, of_gained, first_k, m1, m0)
     observed = statistic(ordering, k, f, g)
-    fewest = fewest_votes(ordering, observed - _TIE, f_from, f_to, g_from, g_to)
+    # Counts of votes that are hardly ever reached need not be told apart: fewer of them than are needed give no smaller P.
+    _, most = span(min(1.0, p_high + _beyond(p_high, n)), n, reach(target))
+    fewest = fewest_votes(ordering, observed - _TIE, f_from, f_to, g_from, g_to, most)
     half_width = k / n * (1 - f / m1) + (1 - k / n) * g / max(m0, 1) - observed
     tolerance = max(1e-6, min(_TOLERANCE, _RELATIVE_TOLERANCE * half_width))
     return _Task(Outcomes(fewest, f_from, g_from, n, m1, m0, target), box, observed, tolerance, 2.0 ** -grid_bits(m1))
@@ -274,17 +276,20 @@ def _statistic(p: float, of_p: float, x: float, of_x: float, y: float, of_y: flo
 
 
 @compiled
-def fewest_votes(ordering: Ordering, observed: float, f_from: int, f_to: int, g_from: int, g_to: int) -> Integers:
-    """The smallest k with T >= observed for each f and g of a table; n + 1 where there is none."""
+def fewest_votes(
+    ordering: Ordering, observed: float, f_from: int, f_to: int, g_from: int, g_to: int, most: int
+) -> Integers:
+    """The smallest k with T >= observed for each f and g of a table; where there is none up to `most`, the one after these."""
     of_votes, of_lost, of_gained, first_k, m1, m0 = ordering
     n, last_g = len(of_votes) - 1, g_to - g_from
-    fewest = np.full((f_to - f_from + 1, last_g + 1), n + 1)
+    beyond = min(n, most) + 1
+    fewest = np.full((f_to - f_from + 1, last_g + 1), beyond)
     for i in range(min(f_to, len(of_lost) - 1) - f_from + 1):
         k, x, of_x = first_k, (i + f_from) / m1, of_lost[i + f_from]
         for j in range(last_g, -1, -1):
             # k rises as f rises and as g falls: from the last k on, and about as much more as with one f less, or for the last g.
             low = max(k, fewest[i - 1, j]) if i > 0 else k
-            if low > n:
+            if low >= beyond:
                 break
             if i > 0:
                 more = fewest[i - 1, j] - fewest[i - 1, j + 1] if j < last_g else 0
@@ -305,5 +310,6 @@ def fewest_votes(ordering: Ordering, observed: float, f_from: int, f_to: int, g_
                     high = middle
                 else:
                     low = middle + 1
-            fewest[i, j] = k = low
+            k = low
+            fewest[i, j] = min(k, beyond)
     return fewest

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
-from recert.bounds._series_search import Outcomes, fewest_votes, is_covered, largest_covered
+from recert.bounds._series_search import Outcomes, about_largest, fewest_votes, is_covered, largest_covered
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.binomial import lower_of_checked
 
@@ -80,6 +80,24 @@ def few_flips_lower(
     return _bounds(1.0, 0.0, (k, n, s, m, a, np.zeros_like(a), _single(k, n, s, m, a)), groups)
 
 
+def series_about(*counts: ArrayLike) -> Any:
+    """What `series_lower` mostly is for the same arguments, sooner. Nothing is proven of it: for plans only.
+
+    >>> round(series_about(9_000, 10_000, 900, 900, 0.002), 4)
+    0.8906
+    """
+    k, n, s, m, a = _checked(*counts)
+    return _bounds(
+        _VOTES_SHARE, _REPLAYS_SHARE, (k, n, s, m, a, np.zeros_like(a), _single(k, n, s, m, a)), None, proven=False
+    )
+
+
+def few_flips_about(*counts: ArrayLike) -> Any:
+    """Likewise for `few_flips_lower`."""
+    k, n, s, m, a = _checked(*counts)
+    return _bounds(1.0, 0.0, (k, n, s, m, a, np.zeros_like(a), _single(k, n, s, m, a)), None, proven=False)
+
+
 def _checked(
     top_votes: ArrayLike, samples: ArrayLike, kept: ArrayLike, replayed: ArrayLike, alpha: ArrayLike
 ) -> list[Floats]:
@@ -93,12 +111,14 @@ def _single(k: Floats, n: Floats, s: Floats, m: Floats, a: Floats) -> Floats:
     return np.asarray(np.minimum(lower_of_checked(k, n, a), lower_of_checked(s, np.maximum(m, 1.0), a)))
 
 
-def _bounds(of_votes: float, of_replays: float, columns: tuple[Floats, ...], groups: ArrayLike | None) -> Any:
+def _bounds(
+    of_votes: float, of_replays: float, columns: tuple[Floats, ...], groups: ArrayLike | None, *, proven: bool = True
+) -> Any:
     """Bounds for the ordering with these shares of alpha; with no share for the replays, the one that punishes flips.
 
     The last two columns are what the bound is at least, and at most.
     """
-    ordering = _Ordering(of_votes, of_replays)
+    ordering = _Ordering(of_votes, of_replays, proven)
     if groups is not None:
         at_least, single = columns[-2:]
         about = np.where(at_least > 0, at_least, single)
@@ -115,6 +135,8 @@ class _Ordering:
 
     of_votes: float
     of_replays: float
+    proven: bool = True
+    """Whether bounds are proven, or only searched."""
 
     def bound(self, *row: float) -> float:
         k, n, s, m, _, at_least, single = row
@@ -125,6 +147,8 @@ class _Ordering:
         if k == 0 or s == 0:  # then the statistic is 0, and every outcome is at least as good
             return 0.0
         outcomes, observed, ceiling = self._outcomes(*row[:5])
+        if not self.proven:
+            return min(float(about_largest(outcomes, ceiling)), single)
         # Where the statistic is itself a bound, the search begins with it.
         found = float(largest_covered(outcomes, observed if self.of_replays else 0.0, ceiling))
         return min(max(found, at_least), single)

@@ -99,7 +99,7 @@ def _replays(claimed: Certificates, cache: Cache, source: CachingSource) -> _Aga
     same = np.where(claimed.certified, tally.classes[places] == claimed.prediction, True)
     radius, most = np.zeros(len(row)), np.zeros(len(row), dtype=np.int64)
     radius[places], most[places] = claimed.radius * same, claimed.replayed
-    counting = _Counting(tally, source, task.positions, decision.radii, tally.alpha_of_changes)
+    counting = _Counting(tally, source, task.positions, decision.radii, settings.alpha)
     shown, missing = (each[places] for each in counting.shown(radius, most))
     # From some flips on, which noises are replayed depends on how many are drawn at once.
     exact = (claimed.radius >= settings.at[-1]) & (claimed.lost < FLIPS_BEFORE_GAINS)

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recert.models.numerics import Numerics
+from recert.noise import parse_noise
 
 _ROUNDING = 1e-9  # relative to an error: sums of errors are themselves rounded
 
@@ -85,7 +86,7 @@ class Settings:
             )
         text = (
             f"For each input on its own, with probability at least {_holding(self.error)} over the noise drawn, the smoothed "
-            f"model's prediction is constant within the stated radius ({self.noise}, {self.method}, {self.certificate})."
+            f"model's prediction is constant within the stated {self._norm}radius ({self.noise}, {self.method}, {self.certificate})."
         )
         if self.at:
             several = ", ".join(f"{radius:g}" for radius in self.at)
@@ -97,6 +98,14 @@ class Settings:
                 "from the same votes add theirs."
             )
         return text + self._of_family() + self._of_votes() + self._of_looks()
+
+    @property
+    def _norm(self) -> str:
+        """The norm of the radii and a space; nothing for a family of noise that this process does not know."""
+        try:
+            return f"{parse_noise(self.noise).norm} "
+        except ValueError:
+            return ""
 
     def _of_family(self) -> str:
         claims = max(self.family, self.claims)

@@ -148,9 +148,10 @@ def _latencies(models: Mapping[str, Any], inputs: Any) -> Costs:
             if turn >= WARM_UP:
                 seconds[name].append(took)
     spreads = [(np.quantile(s, 0.75) - np.quantile(s, 0.25)) / statistics.median(s) for s in seconds.values()]
+    threads = torch.get_num_threads()
     note = (
-        f"median of {ROUNDS} batches of {len(rows)} after {WARM_UP} to warm up, candidates in turn, {torch.get_num_threads()} "
-        f"threads; the middle half of the times spreads by up to {max(spreads):.0%} of the median"
+        f"median of {ROUNDS} batches of {len(rows)} after {WARM_UP} to warm up, candidates in turn, {threads} "
+        f"{'thread' if threads == 1 else 'threads'}; the middle half of the times spreads by up to {max(spreads):.0%} of the median"
     )
     return Costs({name: statistics.median(s) * 1e3 for name, s in seconds.items()}, "milliseconds per batch", note)
 

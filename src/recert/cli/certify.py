@@ -239,7 +239,9 @@ def predict(
     data: o.DataOptions,
     noise: o.Noise = "gaussian:0.5",
     samples: Annotated[int, typer.Option(metavar="N", help="Votes per input.")] = 1_000,
-    alpha: o.Alpha = 0.001,
+    alpha: Annotated[
+        float, typer.Option(metavar="X", help="Probability that the prediction of an input is wrong.")
+    ] = 0.001,
     seed: o.Seed = 0,
     classes: o.Classes = None,
     run: o.ExecutionOptions,

@@ -13,7 +13,7 @@ from rich.text import Text
 from typer import Typer
 from typer.core import TyperCommand, TyperGroup
 
-from recert.cli.tables import console_like
+from recert.cli.tables import command_lines, console_like
 
 PANELS = {
     "Essentials": (),
@@ -68,9 +68,10 @@ def help_of(command: Any, ctx: Any) -> str:
     parts += [_panel(name, rows) for name, rows in _panels(command, ctx).items()]
     console.print(Group(*parts))
     if command.epilog:
-        # A command is copied: it is not broken into lines.
         intro, _, example = command.epilog.partition(": ")
-        console.print(f"{intro}:\n  [bold]{example}[/bold]", soft_wrap=True)
+        console.print(Text(f"{intro}:"))
+        for line in command_lines(f"  {example}", console.width):
+            console.print(Text(line, style="bold"), soft_wrap=True)
     return text.getvalue()
 
 

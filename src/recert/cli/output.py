@@ -17,7 +17,7 @@ from rich.text import Text
 
 from recert.cli.options import Format
 from recert.cli.streams import discard, printing
-from recert.cli.tables import Column, at_words, console_like, print_columns, stdout_width
+from recert.cli.tables import Column, at_words, command_lines, console_like, print_columns, stdout_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ RESULTS = (".parquet", ".csv", ".tsv")
 def say(line: str = "", *, markup: bool = True) -> None:
     """A remark, on stderr: stdout is for data. In a terminal it is broken at words, in a log it is one line.
 
-    Lines that begin with blanks are commands, which people copy: they are not broken.
+    Lines that begin with blanks are commands, which people copy: they are broken as a shell allows it.
     """
     console, text = console_like(sys.stderr)
     for each in line.split("\n"):
@@ -40,8 +40,13 @@ def say(line: str = "", *, markup: bool = True) -> None:
             said = Text.from_markup(each, emoji=False) if markup else Text(each)
         except MarkupError:  # a path or a name with brackets in it
             said = Text(each)
-        whole = each.startswith("  ") or not sys.stderr.isatty()
-        for part in [said] if whole else at_words(said, console.width):
+        if not sys.stderr.isatty():
+            parts = [said]
+        elif each.startswith("  "):
+            parts = [Text(line) for line in command_lines(said.plain, console.width)]
+        else:
+            parts = at_words(said, console.width)
+        for part in parts:
             console.print(part, soft_wrap=True)
     try:
         print(text.getvalue(), end="", file=sys.stderr, flush=True)
@@ -198,6 +203,11 @@ def check_log(path: Path | None, labels: "NDArray[np.int64] | None") -> None:
         raise ValueError("expected labels for the .tsv log, got data without labels; write .parquet or .csv instead")
 
 
+def command_line() -> str:
+    """The command that is running, as it can be given again."""
+    return shlex.join(["recert", *sys.argv[1:]])
+
+
 def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None", indices: Any, **about: Any) -> None:
     """Write a row per input, in the format that the file's name asks for. Parquet has all that a report needs: `about` are fields
     of its `Result`."""
@@ -207,8 +217,7 @@ def write(result: "Certificates", path: Path, labels: "NDArray[np.int64] | None"
         # The report shows which command made a result, so that it can be repeated.
         from recert.report import Result, write_result
 
-        command = shlex.join(["recert", *sys.argv[1:]])
-        write_result(Result(path.stem, result, labels, indices, command, **about), path)
+        write_result(Result(path.stem, result, labels, indices, command_line(), **about), path)
     elif path.suffix == ".csv":
         result.to_csv(path, labels)
     else:

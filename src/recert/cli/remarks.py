@@ -2,8 +2,10 @@
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from recert.cli.output import say
 
@@ -23,15 +25,30 @@ class _Said(logging.Handler):
             say(record.getMessage(), markup=False)
 
 
+PACKAGE = Path(__file__).parents[1]
+_with_place = warnings.formatwarning
+
+
+def _as_remark(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning for users as one line, without the place in our program that it came from."""
+    if issubclass(category, UserWarning) and PACKAGE in Path(filename).parents:
+        return f"warning: {' '.join(str(message).split())}\n"
+    return _with_place(message, category, filename, lineno, line)
+
+
 @contextmanager
 def remarks_said() -> Iterator[None]:
-    """Within it, what the library logs for users is printed."""
+    """Within it, what the library logs for users is printed, and what it warns of reads alike."""
     log, handler = logging.getLogger("recert"), _Said(logging.INFO)
     level = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+    before, warnings.formatwarning = warnings.formatwarning, _as_remark
     try:
         yield
     finally:
+        warnings.formatwarning = before
         log.removeHandler(handler)
         log.setLevel(level)

@@ -29,7 +29,10 @@ def report(
     ] = None,
     split: o.Split = "test",
     radii: o.Radii = "0.25,0.5,1.0",
-    require: o.Require = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Say of each result whether this holds, e.g. 'accuracy:0.5>=0.6' or 'acr>=0.4'. Repeatable."),
+    ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the charts here, too, as PDF, SVG and PNG.")
     ] = None,

@@ -1,6 +1,7 @@
 """Tables that fit: names and numbers are whole at any width, headings and prose wrap at words, unimportant columns are left out."""
 
 import io
+import itertools
 import os
 import re
 import sys
@@ -152,6 +153,29 @@ def at_words(text: Text, width: int) -> list[Text]:
     lines = list(text.divide(breaks))
     for line in lines:
         line.rstrip()
+    return lines
+
+
+def command_lines(command: str, width: int) -> list[str]:
+    """A command that can be copied, on as many lines as it takes, broken before options only.
+
+    >>> for line in command_lines("  recert certify --model digits --data digits --require 'acr >= 0.4'", 40):
+    ...     print(line.strip())
+    recert certify --model digits \\
+    --data digits \\
+    --require 'acr >= 0.4'
+    """
+    indent = command[: len(command) - len(command.lstrip())]
+    words = re.findall(r"(?:'[^']*'|\S)+", command)
+    starts = [i for i, word in enumerate(words) if not i or word.startswith("-")]
+    lines = [""]
+    for start, end in itertools.pairwise([*starts, len(words)]):
+        part = " ".join(words[start:end])
+        if lines[-1] and cell_len(f"{lines[-1]} {part}") + len(" \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"{indent}  {part}")
+        else:
+            lines[-1] = f"{lines[-1]} {part}" if lines[-1] else f"{indent}{part}"
     return lines
 
 

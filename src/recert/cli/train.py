@@ -1,9 +1,11 @@
 """recert train"""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from recert.cli import options as o
 from recert.cli.output import Row, say, show
@@ -101,7 +103,11 @@ def train(
     )
     console = Console(stderr=True)
     try:
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        with (
+            warnings.catch_warnings(),
+            Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars,
+        ):
+            warnings.showwarning = _say_warning
             bar = bars.add_task("training", total=None, state="")
 
             def show_epoch(epoch: Epoch) -> None:
@@ -124,6 +130,11 @@ def train(
         f"weights: {trained.weights}\ncertify with:\n  recert certify --model {_without_weights(model)}@{trained.weights} "
         f"--data {test or data} --noise {noise}"
     )
+
+
+def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """As the other commands say it, without a line of the program."""
+    say(f"[yellow]warning:[/yellow] {escape(str(message))}")
 
 
 def _row(when: str, found: dict[str, Any] | None, card: Any) -> Row:

@@ -1,5 +1,7 @@
 """What of a class belongs to a model's identity: its members, what its methods count up, whether its objects hide something."""
 
+import abc
+import ast
 import functools
 import inspect
 import struct
@@ -15,6 +17,8 @@ UNUSED_IN_CLASSES = {
     "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "_abc_impl", "__abstractmethods__",
     "__dataclass_params__", "__dataclass_fields__", "__match_args__", "not_identity", "__slots__", "__hash__",
 }  # fmt: skip
+OF_EVERY_MODULE = {"dump_patches", "call_super_init", "_version"}
+"""Plain values that classes of torch come with."""
 
 
 def slots(kind: type) -> list[str]:
@@ -51,6 +55,55 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
                 yield name, value
         elif not is_installed(kind) or _is_code(value):
             yield name, value
+
+
+def beside_members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What of a class counts only where some code mentions it, by the name that the code then has."""
+    if is_torchs(kind):  # what was put there that is no function
+        for name, value in sorted(vars(kind).items()):
+            if not (
+                name.startswith("__")
+                or name in OF_EVERY_MODULE
+                or _is_code(value)
+                or callable(value)
+                or hasattr(value, "__get__")
+            ):
+                yield name, value
+        return
+    if is_installed(kind):
+        return
+    if "__match_args__" in vars(kind):
+        yield "__match_args__", vars(kind)["__match_args__"]
+    own = vars(kind).get("__hash__")
+    if isinstance(own, types.FunctionType) and own.__code__.co_filename != "<string>":  # as that of a data class
+        yield "hash", own
+    fields = vars(kind).get("__dataclass_fields__", {})
+    if about := [(name, dict(each.metadata)) for name, each in fields.items() if each.metadata]:
+        yield "fields", about
+    if "_abc_impl" in vars(kind) and (taken_in := [each for each in map(_behind, abc._get_dump(kind)[0]) if each]):  # type: ignore[attr-defined]
+        yield "isinstance", sorted(taken_in, key=lambda each: each.__qualname__)
+
+
+def _behind(reference: Any) -> Any:
+    return reference()
+
+
+def calls_past_itself(kind: type) -> list[tuple[str, str]]:
+    """Methods that call another method as the classes before have it, although this class has one of its own: `super().other()`."""
+    found = []
+    for function in _functions_in(kind):
+        node = own_node(function.__code__, function) if "super" in function.__code__.co_names else None
+        names = frozenset() if node is None else _called_on_super(node)
+        found += [(function.__name__, name) for name in names & vars(kind).keys() if name != function.__name__]
+    return sorted(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _called_on_super(node: ast.AST) -> frozenset[str]:
+    return frozenset(
+        each.attr for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Call) and getattr(each.value.func, "id", None) == "super"
+    )  # fmt: skip
 
 
 def _is_of_another(function: types.FunctionType, name: str, kind: type) -> bool:

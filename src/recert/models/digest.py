@@ -14,10 +14,12 @@ from recert.models.numerics import Numerics
 from recert.models.permanent import masked, masks
 from recert.models.process_settings import unusual_settings
 from recert.models.structure import structure_digest
-from recert.models.tensors import bytes_of, held_by, parts_of, tensors_in
+from recert.models.tensors import bytes_of, held_by, layers, parts_of, tensors_in
 from recert.models.walk_modules import unwrapped
 
 MOST_SHOWN = 300
+LONGEST_NAME = 1000
+"""Of a name that a user gives a model."""
 
 
 def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
@@ -25,15 +27,29 @@ def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> 
 
     A module with an attribute that cannot be looked into has no identity either unless it is given a name.
     """
-    run_as, model = "", unwrapped(model)
+    check_name(name)
+    run_as, around = "", [model] if isinstance(model, nn.Module) else []
+    model = unwrapped(model)
     if isinstance(model, PreparedModel):
+        around += [model, model.network]
         run_as, model = f" run as {model.inference}", unwrapped(model.network)
     if not isinstance(model, nn.Module):
         return ModelIdentity("callable", name or "unnamed")
-    structure, unknown = structure_digest(model, f"{name or ''}{run_as}")
+    structure, unknown = structure_digest(model, f"{name or ''}{run_as}", around)
     if unknown and name is None:
         return ModelIdentity(_weights_digest(model), f"{UNKNOWN}{', '.join(dict.fromkeys(unknown))}"[:MOST_SHOWN])
     return ModelIdentity(_weights_digest(model), structure)
+
+
+def check_name(name: str | None) -> None:
+    """ValueError unless a name that a model is given can be printed, and so be read again."""
+    if name is None:
+        return
+    if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        shown = repr(name) if len(repr(name)) < MOST_SHOWN else f"{len(name)} characters"
+        raise ValueError(
+            f"expected identity=... as a name of 1 to {LONGEST_NAME} printable characters, got {shown}; e.g. 'my-api-2024-05'"
+        )
 
 
 def numerics_on(device: torch.device, dtype: torch.dtype | None, batch_size: int) -> Numerics:
@@ -75,7 +91,7 @@ def _digest_of(parts: Iterator[tuple[str, bytes]]) -> str:
 def weights_of(model: nn.Module) -> Iterator[tuple[str, bytes]]:
     """Each tensor: its name, type and shape as one text, and its bytes. Masks are multiplied with what they are on."""
     tensors = held_by(model)
-    for place, module in model.named_modules(remove_duplicate=False):
+    for place, module in layers(model):
         for name in masks(module):
             path = f"{place}.{name}".lstrip(".")
             tensors = {each: value for each, value in tensors.items() if each not in (f"{path}_orig", f"{path}_mask")}

@@ -1,6 +1,7 @@
 """Settings of the whole process that change how torch computes. Those that are not as usual are recorded beside votes."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ def unusual_settings(device: torch.device) -> dict[str, str]:
     """What is set otherwise than torch comes, by name. Stores hold nothing of what is usual, so that new names refuse no old store."""
     found = {
         "default_dtype": (str(torch.get_default_dtype()).removeprefix("torch."), "float32"),
+        # Under `python -O` there are no assertions, and `__debug__` is false: code does not say that it runs so.
+        "python_optimizes": (str(sys.flags.optimize), "0"),
         "mkldnn": (str(torch.backends.mkldnn.enabled), "True"),
         "attention_fastpath": (str(torch.backends.mha.get_fastpath_enabled()), "True"),
         "attention_without": (" ".join(_attention_without()), ""),

@@ -15,8 +15,6 @@ from recert.models.trusted import is_installed_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Facts = tuple[object, ...]
-NAMED_AT_RUN_TIME = {"eval", "exec", "globals", "__import__"}
-"""Built-in functions that reach values by names which no reading of the code shows."""
 _NODES_KEPT = 4096
 COPIES = {"__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__"}
 
@@ -76,6 +74,27 @@ def mentioned(code: CodeType) -> set[str]:
     return names
 
 
+def of_matches(code: CodeType) -> set[str]:
+    """`__match_args__`, if it has a pattern such as `case Point(x, y)`, which asks the class for the names."""
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    found = {"__match_args__" for each in dis.get_instructions(code) if each.opname == "MATCH_CLASS"}
+    return found.union(*map(of_matches, inner))
+
+
+def only_counted(function: FunctionType) -> frozenset[str]:
+    """Globals and variables of an outer function that it counts up and never looks at: `global calls; calls += 1`."""
+    node = own_node(function.__code__, function)
+    return frozenset() if node is None else _only_counted_in(node)
+
+
+@functools.lru_cache(maxsize=_NODES_KEPT)
+def _only_counted_in(node: ast.AST) -> frozenset[str]:
+    declared = {name for n in ast.walk(node) if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+    counted = {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return frozenset((declared & counted) - loaded)
+
+
 def read(function: FunctionType) -> set[str]:
     """The same without attributes that are only written or counted up, as in `self.calls += 1`."""
     node = own_node(function.__code__, function)
@@ -110,66 +129,6 @@ def _counts(node: ast.AST) -> str | None:
     if isinstance(target, ast.Attribute) and ast.unparse(target) == ast.unparse(before):
         return target.attr
     return None
-
-
-def by_computed_names(function: FunctionType) -> bool:
-    """Whether it reaches attributes of something, but not of `self`, by names that the code does not show."""
-    if not {"getattr", "vars", "__dict__", "attrgetter"} & mentioned(function.__code__):
-        return False
-    node = own_node(function.__code__, function)
-    return node is None or _computes_names(node)
-
-
-@functools.lru_cache(maxsize=_NODES_KEPT)
-def _computes_names(node: ast.AST) -> bool:
-    return any(map(_computes_a_name, ast.walk(node)))
-
-
-def _computes_a_name(node: ast.AST) -> bool:
-    if isinstance(node, ast.Attribute) and node.attr == "__dict__":
-        return not _is_self(node.value)
-    if (
-        isinstance(node, ast.Name | ast.Attribute)
-        and (getattr(node, "id", None) or getattr(node, "attr", None)) == "attrgetter"
-    ):
-        return True
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "vars")):
-        return False
-    shown = node.func.id == "getattr" and len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
-    return not (shown or (node.args and _is_self(node.args[0])))
-
-
-def _is_self(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
-
-
-def reads_all_attributes(function: FunctionType) -> bool:
-    """Whether it goes through the attributes of an object, as copying and pickling do, which decide no vote."""
-    return function.__name__ not in COPIES and bool({"vars", "__dict__"} & mentioned(function.__code__))
-
-
-def names_at_run_time(code: CodeType) -> set[str]:
-    """Which built-in functions it calls that reach values by computed names."""
-    calls = {
-        each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    } & NAMED_AT_RUN_TIME
-    return calls.union(*(names_at_run_time(each) for each in code.co_consts if isinstance(each, CodeType)))
-
-
-def imported_by_name(code: CodeType) -> tuple[list[ModuleType], bool]:
-    """Modules of the user's own that strings in a function name, if it looks modules up; and whether it names none at all."""
-    names = mentioned(code)
-    if "import_module" not in names and not {"sys", "modules"} <= names:
-        return [], False
-    found = {text: sys.modules[text] for text in sorted(_texts(code)) if text in sys.modules}
-    nowhere = not found and "import_module" in names
-    return [module for name, module in found.items() if not is_installed_name(name)], nowhere
-
-
-def _texts(code: CodeType) -> set[str]:
-    """All strings in a function and in those inside it."""
-    found = {each for each in code.co_consts if isinstance(each, str)}
-    return found.union(*(_texts(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def imported_inside(function: FunctionType) -> Iterator[ModuleType]:

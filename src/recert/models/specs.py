@@ -14,7 +14,7 @@ FILES = (".onnx", ".pt2", ".safetensors", *CHECKPOINTS)
 
 SPEC_FORMS = (
     ("NAME[:SIGMA]", "a network that comes with recert, trained with that noise: digits, digits:0.25"),
-    ("NAME@FILE", "the same network with weights of your own: cifar-resnet20@runs/cifar-resnet20-0.5.safetensors"),
+    ("NAME@FILE", "the same network with weights of your own: digits@runs/digits.safetensors"),
     ("torchvision:NAME[@FILE]", "a classifier of torchvision, pretrained unless weights are given"),
     ("timm:NAME[@FILE]", "a classifier of timm, pretrained unless weights are given"),
     (

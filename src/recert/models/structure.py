@@ -5,21 +5,34 @@ functions, class attributes. Attributes are hashed by value, whatever their name
 model with such an attribute needs a name from its user before its votes are stored.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import nn
 
+from recert.errors import UnusableModel
 from recert.models.permanent import masks
+from recert.models.tensors import layers
 from recert.models.walk import Walk
-from recert.models.walk_modules import attributes_of, put_graph, put_script
+from recert.models.walk_modules import attributes_of, put_graph, put_script, put_wrappers
 
 
-def structure_digest(model: nn.Module, name: str | None = None) -> tuple[str, list[str]]:
-    """Digest of a model's structure, and the attributes that it could not look into."""
-    walk = Walk(set(map(id, model.modules())))
+def structure_digest(
+    model: nn.Module, name: str | None = None, around: Iterable[nn.Module] = ()
+) -> tuple[str, list[str]]:
+    """Digest of a model's structure, and the attributes that it could not look into. `around` are wrappers that compute the same."""
+    walk = Walk({id(module) for _, module in layers(model)})
     walk.text(f"name {name or ''}")
-    walk.value(model, "")
+    try:
+        for wrapper in around:
+            put_wrappers(walk, wrapper, "")
+        walk.value(model, "")
+    except RecursionError:
+        raise UnusableModel(
+            "expected a model whose attributes can be looked through, got one in which something is nested too deeply (a long chain of "
+            "objects, say); keep it flat, or pass a function, with identity=..."
+        ) from None
     for hooks in ("_global_forward_pre_hooks", "_global_forward_hooks"):  # of all modules in this process
         walk.value(list(getattr(nn.modules.module, hooks, {}).values()), hooks)
     walk.finish()

@@ -14,11 +14,25 @@ MOST_AT_ONCE = 2**28
 
 def held_by(model: nn.Module) -> dict[str, Any]:
     """Weights and buffers of a network by name, also under each name of those that have several."""
-    return {
+    held = {
         **model.state_dict(keep_vars=True),  # what torch's quantised layers keep packed is in here alone
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
     }
+    # A network may have such methods of its own, which leave out a part that is not to be trained, say.
+    for place, module in layers(model):
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                held.setdefault(f"{place}.{name}".lstrip("."), tensor)
+    return held
+
+
+def layers(model: nn.Module, place: str = "", above: tuple[nn.Module, ...] = ()) -> Iterator[tuple[str, nn.Module]]:
+    """All parts of a network by name, whatever its own methods say."""
+    yield place, model
+    for name, child in model._modules.items():
+        if child is not None and not any(child is each for each in (*above, model)):
+            yield from layers(child, f"{place}.{name}".lstrip("."), (*above, model))
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
@@ -64,6 +78,18 @@ def bytes_of(tensors: Sequence[Tensor]) -> Iterator[bytes]:
             yield together[at : at + len(part)].tobytes()
             at += len(part)
         start = end
+
+
+def whole_storage(tensor: Tensor) -> Tensor | None:
+    """All that is in memory behind a tensor that shows a part of it, and where that part begins; None if it shows all."""
+    try:
+        storage = tensor.untyped_storage()
+        if tensor.layout != torch.strided or storage.nbytes() == tensor.nbytes:
+            return None
+        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+        return torch.cat([whole, torch.tensor([tensor.storage_offset()], device=tensor.device).view(torch.uint8)])
+    except (RuntimeError, NotImplementedError):  # of a kind that has no memory of its own
+        return None
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -21,6 +21,8 @@ def is_torchs(what: Any) -> bool:
     module = getattr(what, "__module__", None)
     if module == "builtins":  # so says code that was run by `exec` without a name, too
         return not (isinstance(what, type) and what.__flags__ & MADE_BY_CODE)
+    if module == "types" and isinstance(what, type):  # so do classes that `dataclasses.make_dataclass` makes
+        return is_found_by_name(what) or not what.__flags__ & MADE_BY_CODE
     return isinstance(module, str) and _comes_with_torch(module)
 
 
@@ -50,7 +52,7 @@ def is_installed(what: Any) -> bool:
     if inspect.ismodule(what):  # asked for anything else, one may answer with code of its own
         return _comes_with_torch(what.__name__) or is_installed_name(what.__name__)
     name = getattr(what, "__module__", None)
-    if name == "builtins" and isinstance(what, type):
+    if name in ("builtins", "types") and isinstance(what, type):
         return is_torchs(what)
     return name is None or is_torchs(what) or is_installed_name(name)
 
@@ -99,10 +101,8 @@ def is_installed_name(name: str) -> bool:
 @functools.cache
 def _is_installed_file(file: str) -> bool:
     places = {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib", "platstdlib")}
-    return (
-        any(file.startswith(f"{place}{os.sep}") for place in places)
-        or "site-packages" in file
-        or "dist-packages" in file
+    return any(file.startswith(f"{place}{os.sep}") for place in places) or any(
+        f"{os.sep}{folder}{os.sep}" in file for folder in ("site-packages", "dist-packages")
     )
 
 

@@ -10,7 +10,7 @@ import struct
 import threading
 import types
 import weakref
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from recert.errors import UnusableModel
 from recert.models.classes import hides_state, methods, slots
-from recert.models.tensors import flatten, tensor_bytes
-from recert.models.trusted import constant_of_a_package, is_torchs
+from recert.models.replaced import replaced
+from recert.models.tensors import flatten, tensor_bytes, whole_storage
+from recert.models.trusted import constant_of_a_package, is_installed, is_torchs
 from recert.models.walk_code import (
     MADE_BY_PYTHON,
     put_class,
@@ -32,7 +33,7 @@ from recert.models.walk_code import (
     put_operator,
     put_user_module,
 )
-from recert.models.walk_modules import put_module, unwrapped
+from recert.models.walk_modules import put_module, put_wrappers, unwrapped
 
 PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.memory_format, torch.layout, range, slice, type(...))
 PLAIN_BASES = (bool, int, float, complex, str, bytes)
@@ -46,6 +47,31 @@ HARMLESS = (
     torch.utils.hooks.RemovableHandle,
 )
 """Values that decide no vote. Where a model runs belongs to the numerics."""
+MOST_VISITS = 100_000
+OF_LOGGERS = set(vars(logging.Logger("any")))
+OF_HANDLES = {"hooks_dict_ref", "id", "extra_dict_ref"}
+NAMES_OF_FUNCTIONS = {
+    "__module__",
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__wrapped__",
+    "__annotations__",
+    "__type_params__",
+    "cache_parameters",
+}
+READS_STORAGE = (
+    "as_strided",
+    "as_strided_",
+    "_base",
+    "storage",
+    "untyped_storage",
+    "data_ptr",
+    "set_",
+    "resize_",
+    "storage_offset",
+)
+"""Names by which code reaches elements of which a tensor shows only some."""
 
 
 class Walk:
@@ -55,6 +81,7 @@ class Walk:
         self.digest = hashlib.sha256()
         self.registered = registered
         self.unknown: list[str] = []
+        self.visits: Counter[int] = Counter()
         # Modules, classes and functions are hashed once. They are kept alive while they are known by their address.
         self.seen: dict[int, tuple[int, object]] = {}
         self.around: list[object] = []
@@ -67,10 +94,18 @@ class Walk:
         self.attached: list[tuple[str, Any]] = []  # to tensors, say
         self.under_masks: list[tuple[str, Any]] = []
         self.modules_met: list[types.ModuleType] = []
+        self.packages_met: list[types.ModuleType] = []
+        self.asides: list[tuple[str, Any, str]] = []
+        """Name, value and place of what counts only if code mentions the name."""
+        self.weight_flags: list[tuple[str, Any]] = []  # gradients, say
+        self.class_counters: list[tuple[str, Any]] = []
+        self.read_to_vote: set[str] = set()
+        self.beginnings: set[str] = set()  # of names of attributes that code puts together
 
     def finish(self) -> None:
         """What the code that was seen takes from modules and tensors, and counters that it reads."""
         done: set[tuple[int, str]] = set()
+        beside: set[int] = set()
         while True:
             # A helper that is found may mention other names: until there are no new ones.
             wanted = [
@@ -79,18 +114,48 @@ class Walk:
                 for name in self._wanted_of(module)
                 if (i, name) not in done
             ]
-            if not wanted:
-                break
             for i, name in wanted:
                 self.text(f"of module {i} {name}")
                 self.value(vars(self.modules_met[i])[name], f"{self.modules_met[i].__name__}.{name}")
             done.update(wanted)
+            if not wanted and not self._put_asides(beside) and not self._put_replaced():
+                break
+        for place, (name, value) in enumerate(self.weight_flags):
+            if name in self.read_to_vote:
+                self.text(f"{place} {name} of a weight")
+                self.value(value, name)
+        for name, value in self.class_counters:
+            if (name in self.read or self._is_read(name)) and value:
+                self.text(f"class counter {name} {value!r}")
         of_code = self.mentioned
         for values, names in ((self.counters, self.read), (self.attached, of_code), (self.under_masks, of_code)):
             for place, (name, value) in enumerate(list(values)):
-                if name in names or (values is self.counters and self.reads_all):
+                if name in names or (values is self.counters and self._is_read(name)):
                     self.text(f"{place} {name}")
                     self.value(value, name)
+
+    def _is_read(self, counter: str) -> bool:
+        return self.reads_all or any(counter.startswith(each) for each in self.beginnings)
+
+    def _put_asides(self, done: set[int]) -> bool:
+        """What counts because code mentions its name; whether there was any that was new."""
+        new = [i for i, (name, _, _) in enumerate(self.asides) if name in self.mentioned and i not in done]
+        for i in new:
+            name, value, path = self.asides[i]
+            self.text(f"aside {name}")
+            self.value(value, path)
+        done.update(new)
+        return bool(new)
+
+    def _put_replaced(self) -> bool:
+        """Functions of the user's that were put in the place of torch's or another package's, if code mentions them."""
+        found = False
+        for owner, name, function in replaced(self.packages_met):
+            if name in self.read | self.mentioned and id(function) not in self.seen:
+                self.text(f"replaced {owner}.{name}")
+                self.value(function, f"{owner}.{name}")
+                found = True
+        return found
 
     def _wanted_of(self, module: types.ModuleType) -> list[str]:
         """Names in a module of the user's own that code may take from it."""
@@ -111,12 +176,15 @@ class Walk:
         """Any value; `path` says where it was found, for messages."""
         if value is None or type(value) in PLAIN:
             self.text(f"{type(value).__name__} {value!r}")
+            if type(value) is slice and not {type(each) for each in value.__reduce__()[1]} <= {int, type(None)}:
+                self.items(value.__reduce__()[1], path)
             if type(value) is str:  # `getattr(helpers, self.name)`
                 names = {part for part in value.split(".") if part.isidentifier()}
                 self.mentioned |= names
                 self.read |= names
-        elif isinstance(value, HARMLESS):
+        elif issubclass(type(value), HARMLESS):
             self.text("harmless")
+            self._given_by_others(value, path)
         elif id(value) in self.seen:
             self.text(f"seen {self.seen[id(value)][0]}")
         elif any(value is each for each in self.around):
@@ -128,6 +196,12 @@ class Walk:
         else:
             if isinstance(value, nn.Module | type | types.FunctionType):
                 self.seen[id(value)] = len(self.seen), value
+            self.visits[id(value)] += 1
+            if self.visits[id(value)] > MOST_VISITS:  # two lists that hold each other's parts in 20 layers, say
+                raise UnusableModel(
+                    f"expected a model whose attributes can be looked through, got {path or 'one'} ({type(value).__name__}), which is referred "
+                    f"to in more than {MOST_VISITS:,} ways; keep it outside of the model, or pass a function, with identity=..."
+                )
             # Other values are hashed wherever they are found: whether two attributes share a list decides no vote.
             self.around.append(value)
             self._object(value, path)
@@ -152,6 +226,19 @@ class Walk:
         if not is_torchs(type(tensor)):
             self.value(type(tensor), path)
         self.attached += sorted(vars(tensor).items(), key=lambda item: item[0])
+        self.weight_flags += [("requires_grad", tensor.requires_grad)] if isinstance(tensor, nn.Parameter) else []
+        if tensor.is_leaf and tensor.grad is not None:
+            self.weight_flags.append(("grad", tensor.grad))
+        if (behind := whole_storage(tensor)) is not None:
+            self.asides += [(name, behind, path) for name in READS_STORAGE]
+
+    def _given_by_others(self, value: Any, path: str) -> None:
+        """Of an object that decides no vote: a class of the user's, and attributes that its class does not have."""
+        if not is_installed(type(value)):
+            self.value(type(value), path)
+        for name, each in sorted(getattr(value, "__dict__", {}).items()):
+            if name not in OF_LOGGERS | OF_HANDLES:
+                self.asides.append((name, each, f"{path}.{name}"))
 
     def about_wrapper(self, tensor: Tensor, path: str) -> None:
         """Of a weight that wraps other tensors, what it knows beside their elements: how they are scaled and multiplied, say."""
@@ -167,6 +254,9 @@ class Walk:
 
     def _array(self, array: Any, path: str) -> None:
         self.text(f"array {array.dtype.str} {array.shape}")
+        if array.dtype.metadata:
+            self.value(dict(array.dtype.metadata), path)
+        self.asides += [("as_strided", array.strides, path)] if not array.flags.c_contiguous else []
         if array.dtype.hasobject:
             self.items(array.ravel().tolist(), path)
         else:
@@ -174,6 +264,7 @@ class Walk:
 
     def _object(self, value: Any, path: str) -> None:
         if isinstance(value, nn.Module):
+            put_wrappers(self, value, path)
             put_module(self, unwrapped(value), path)
         elif isinstance(value, np.ndarray | np.generic):
             self.text("scalar" if isinstance(value, np.generic) else "array")
@@ -185,7 +276,7 @@ class Walk:
         elif isinstance(value, type):
             put_class(self, value, path)
         elif isinstance(value, types.ModuleType):
-            put_user_module(self, value)
+            put_user_module(self, value, path)
         elif isinstance(value, functools.partial):
             self.text("partial")
             self.items((value.func, value.args, value.keywords), path)
@@ -201,12 +292,21 @@ class Walk:
         elif isinstance(value, functools._lru_cache_wrapper):
             self.text("cached")
             self.value(value.__wrapped__, path)
+            own = {
+                name: each for name, each in vars(value).items() if vars(value.__wrapped__).get(name, value) is not each
+            }
+            self.asides += [
+                (name, each, f"{path}.{name}") for name, each in own.items() if name not in NAMES_OF_FUNCTIONS
+            ]
         elif type(value) in PLAIN_IN_C or isinstance(value, np.dtype):
             self.text(f"{type(value).__name__}")
             self.items(value.__reduce__() if type(value).__module__ == "operator" else [repr(value)], path)
+            if isinstance(value, np.dtype) and value.metadata:
+                self.value(dict(value.metadata), path)
         elif isinstance(value, weakref.ReferenceType):
             self.text("weak reference")
             self.value(value(), path)
+            self._of_the_users(value, path)
         elif _is_numbas(value):  # compiled from this function, with these options
             self.text(f"numba {type(value).__name__}")
             self.items((value.py_func, value.targetoptions), path)
@@ -216,6 +316,7 @@ class Walk:
             self.items((value.pattern, value.flags), path)
         elif isinstance(value, PurePath):  # its attributes are caches
             self.text(f"path {value}")
+            self._of_the_users(value, path)
         elif isinstance(value, Mapping):
             self.text(f"mapping {len(value)}")
             for key, each in value.items():
@@ -234,6 +335,8 @@ class Walk:
             self.instance(value, path, opaque=False)
         elif isinstance(value, list | tuple | deque):
             self.text("tuple" if isinstance(value, tuple) else "list")  # as an index, these do not do the same
+            if isinstance(value, deque) and value.maxlen is not None:
+                self.text(f"of at most {value.maxlen}")
             self.items(value, path)
             self.instance(value, path, opaque=False)
         else:
@@ -247,9 +350,10 @@ class Walk:
 
     def _set(self, values: Iterable[Any], path: str) -> None:
         """Sets have no order: digests of their members, sorted."""
-        digests = []
+        digests: list[tuple[str, Walk]] = []
         for each in values:
             alone = Walk(self.registered)
+            alone.visits = self.visits
             alone.around = list(self.around)  # a member may lead back to the owner of the set
             alone.value(each, path)
             alone.finish()
@@ -258,8 +362,19 @@ class Walk:
             self.read |= alone.read
             self.reads_all |= alone.reads_all
             self.by_computed_names |= alone.by_computed_names
-            digests.append(alone.digest.hexdigest())
-        self.text(f"set {sorted(digests)}")
+            self.read_to_vote |= alone.read_to_vote
+            self.beginnings |= alone.beginnings
+            digests.append((alone.digest.hexdigest(), alone))
+        digests.sort(key=lambda each: each[0])
+        self.text(f"set {[digest for digest, _ in digests]}")
+        # What counts by the names in code counts also by those in code that is outside of the set.
+        for _, alone in digests:
+            self.asides += [(name, each, path) for name, each in (*alone.attached, *alone.counters, *alone.under_masks)]
+            self.asides += alone.asides
+            self.weight_flags += alone.weight_flags
+            self.modules_met += [
+                each for each in alone.modules_met if not any(each is known for known in self.modules_met)
+            ]
 
     def _enum(self, value: Enum, path: str) -> None:
         """One member, and what its class does; not the other members."""
@@ -275,6 +390,16 @@ class Walk:
         for name, function in methods(kind):
             self.text(f"member {name}")
             self.value(function, f"{path} ({kind.__qualname__}.{name})")
+        if not is_installed(kind):  # which code reaches by their names, or through the class
+            others = [(other.name, other.value) for other in kind.__members__.values()]
+            self.asides += [(name, each, f"{path}.{name}") for name, each in others]
+            self.asides += [(name, others, path) for name in ("type", "__class__", "__members__")]
+
+    def _of_the_users(self, value: Any, path: str) -> None:
+        """Of an object whose kind is known: its class, if that is the user's own, and attributes that code mentions."""
+        if not is_installed(type(value)):
+            self.value(type(value), path)
+            self.asides += [(name, each, f"{path}.{name}") for name, each in sorted(vars(value).items())]
 
     def instance(self, value: Any, path: str, *, opaque: bool) -> None:
         """An object of any class by its class and attributes. `opaque`: there must be some, or it cannot be looked into."""

@@ -1,6 +1,7 @@
 """Of the walk through a model: its modules, with their attributes, weights, hooks and graphs."""
 
 import functools
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recert.models.classes import counters, names_in_class
+from recert.models.classes import counters, names_in_class, slots
+from recert.models.inference import PreparedModel
 from recert.models.permanent import masked, masks
 from recert.models.scripted import script_constants, script_graph
 from recert.models.trusted import is_ours, is_torchs
+from recert.models.walk_code import put_backend
 
 if TYPE_CHECKING:
     from recert.models.walk import Walk
@@ -22,6 +25,11 @@ UNUSED_ATTRIBUTES = {
     "_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 }  # fmt: skip
 """Of every module: hashed elsewhere (weights, children), or without influence on `forward`, unless code mentions them."""
+OF_GRAPHS = {
+    "_forward_pre_hooks", "_forward_hooks", "_actual_script_module", "_c", "_concrete_type", "_code", "_graph", "_lineno_map", "_tracer_cls", "_tracer_extras", "_create_node_hooks", "_erase_node_hooks", "_replace_hooks", "_deepcopy_hooks", "_prologue_start", "_name", "_initializing", "_in_spec", "_out_spec", "meta", "shape_env", "forward", "__dir__",
+    "__getitem__", "__iter__", "__len__", "__contains__",
+}  # fmt: skip
+"""What torch itself puts on modules of graphs and of TorchScript."""
 READS_ALL_TENSORS = (
     "parameters", "named_parameters", "_parameters", "buffers", "named_buffers", "_buffers", "state_dict", "__dict__", "vars", "getattr",
     "__getattribute__", "_forward_pre_hooks",
@@ -42,9 +50,31 @@ def attributes_of(module: nn.Module) -> list[tuple[str, Any]]:
 
 def unwrapped(model: Any) -> Any:
     """The network inside torch.compile's wrapper, which computes the same."""
-    while isinstance(model, nn.Module) and type(model).__name__ == "OptimizedModule" and "_orig_mod" in model._modules:
+    while _is_compiled_module(model):
         model = model._modules["_orig_mod"]
     return model
+
+
+def _is_compiled_module(model: Any) -> bool:
+    """Whether it is what torch.compile makes of a network. A class of the user's may have the same name."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")  # which takes long to import, and is there if it was used
+    return dynamo is not None and type(model) is dynamo.OptimizedModule
+
+
+def put_wrappers(walk: "Walk", model: nn.Module, path: str) -> None:
+    """Of wrappers that compute the same as the network inside: what somebody has put on them."""
+    while _is_compiled_module(model) or isinstance(model, PreparedModel):
+        for hooks, with_keywords in (
+            (model._forward_pre_hooks, model._forward_pre_hooks_with_kwargs),
+            (model._forward_hooks, model._forward_hooks_with_kwargs),
+        ):
+            if hooks:
+                walk.text("on a wrapper")
+                _hooks(walk, hooks, with_keywords, path)
+        if isinstance(model, PreparedModel):
+            return
+        put_backend(walk, model, path)
+        model = model._modules["_orig_mod"]  # type: ignore[assignment]
 
 
 def put_module(walk: "Walk", module: nn.Module, path: str) -> None:
@@ -93,6 +123,12 @@ def _attributes(walk: "Walk", module: nn.Module, path: str) -> None:
     compiled = vars(module).get("_compiled_call_impl")
     if compiled is not None and not _is_compiled(compiled):  # something else is called in place of the module
         _named(walk, compiled, f"{path}._compiled_call_impl".lstrip("."), lenient=False)
+    elif compiled is not None:
+        put_backend(walk, compiled, path)
+    for name in (name for kind in type(module).__mro__ if not is_torchs(kind) for name in slots(kind)):
+        if hasattr(module, name):
+            walk.text(f"slot {name}")
+            walk.value(getattr(module, name), f"{path}.{name}".lstrip("."))
     walk.attached += [(name, vars(module)[name]) for name in ("_made_by", "_is_torch_compile") if name in vars(module)]
     uncertain = counters(type(module))
     for name, value in attributes_of(module):
@@ -119,6 +155,24 @@ def put_script(walk: "Walk", module: torch.jit.ScriptModule, path: str) -> None:
     for name, constant in script_constants(module):
         walk.text(f"constant {name}")
         walk.value(constant, f"{path}.{name}".lstrip("."))
+    if not is_torchs(type(module)):
+        walk.value(type(module), path)
+    if module._forward_pre_hooks:
+        _hooks(walk, module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs, path)
+    if module._forward_hooks:
+        walk.text("after")
+        _hooks(walk, module._forward_hooks, module._forward_hooks_with_kwargs, path)
+    _asides(walk, module, path)
+
+
+def _asides(walk: "Walk", module: nn.Module, path: str) -> None:
+    """Attributes of a module that is known by its graph: somebody gave it these, and they count where code mentions them."""
+    made = (torch._C.ScriptMethod, torch._C.ScriptModule, torch.jit.ScriptModule, torch.fx.Graph)
+    walk.asides += [
+        (name, value, f"{path}.{name}".lstrip("."))
+        for name, value in sorted(vars(module).items())
+        if name not in UNUSED_ATTRIBUTES | OF_GRAPHS and not isinstance(value, made)
+    ]
 
 
 def put_graph(walk: "Walk", module: torch.fx.GraphModule, path: str) -> None:
@@ -133,6 +187,7 @@ def put_graph(walk: "Walk", module: torch.fx.GraphModule, path: str) -> None:
         if isinstance(value, Tensor | np.ndarray | nn.Module) or name == "forward":
             walk.text(f"constant {name}")
             walk.value(value, f"{path}.{name}".lstrip("."))
+    _asides(walk, module, path)
 
 
 def _is_torchs_attribute(kind: type, name: str) -> bool:

@@ -16,7 +16,9 @@ Floats = NDArray[np.float64]
 LARGEST_INPUT = 2**22
 """Elements of an input for which the slack of a grid is computed: radii do not depend on the shape of inputs."""
 LARGEST_STEPS = 2**20
-_FURTHEST = 2**22  # in steps: up to there float32 tells which grid point an input is, and holds it with noise exactly
+_FURTHEST = (
+    2**21
+)  # in steps: up to there the nearest float32 number to a grid point is within an eighth of a step, and holds it with noise exactly
 
 
 @dataclass(frozen=True, repr=False)

@@ -59,7 +59,10 @@ class QuantileRadius:
     def _from_both(self, p: Floats, q: Floats) -> Floats:
         certified = p > q
         top, rival = self.quantile(np.where(certified, p, 0.5)), self.quantile(np.where(certified, q, 0.5))
-        gap = (top - np.abs(top) * MARGIN) - (rival + np.abs(rival) * MARGIN)
+        with np.errstate(invalid="ignore"):
+            gap = (top - np.abs(top) * MARGIN) - (rival + np.abs(rival) * MARGIN)
+        # A class that is certain, or a rival that never comes: no end, where the noise has none.
+        gap = np.where(np.isinf(top) | np.isinf(rival), np.inf, gap)
         return np.where(certified, np.maximum(self.scale / 2 * gap * (1 - MARGIN), 0.0), 0.0)
 
     def plan_scale(self, probability: Floats) -> Floats:

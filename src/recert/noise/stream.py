@@ -29,6 +29,10 @@ class NoisyRows:
         here = slice(start, start + length)
         return NoisyRows(self.rows[here], self.samples[here], self.streams[here])
 
+    def where(self, chosen: NDArray[np.bool_]) -> "NoisyRows":
+        """Those of the rows that are chosen."""
+        return NoisyRows(self.rows[chosen], self.samples[chosen], self.streams[chosen])
+
     def padded(self, length: int) -> "NoisyRows":
         """The same rows, the last one repeated until there are `length`."""
         more = length - len(self.rows)

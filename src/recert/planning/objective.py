@@ -43,7 +43,7 @@ def parse_plan(text: str) -> Objective | None:
         return None
     if text == "acr":
         return Objective()
-    kind, _, radius = text.partition(":")
+    kind, _, radius = text.partition(":") if isinstance(text, str) else ("", "", "")
     try:
         if kind == "accuracy" and float(radius) >= 0:
             return Objective(float(radius))

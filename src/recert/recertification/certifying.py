@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from recert.certificates import Certificates, Outcome, claim_from_bounds
 from recert.noise import Noise
-from recert.recertification.drawing import Block, Cost, counted
+from recert.recertification.ahead import Cost
+from recert.recertification.drawing import Block, counted
 from recert.recertification.method import Bounds
 from recert.recertification.task import Task
 
@@ -28,6 +29,8 @@ class Done:
     blocks: list[Block]
     cost_of_choice: Sequence[Cost] = ()
     """Of votes of the modified model that chose the classes, for every row; mostly there are none."""
+    cost_ahead: Sequence[tuple[int, Cost]] = ()
+    """Of votes that were drawn before the plan was known, by row."""
 
 
 def certificates(task: Task, done: Done) -> Certificates:
@@ -79,7 +82,8 @@ def _columns(done: Done, rows: int) -> dict[str, NDArray[Any]]:
     for each, counts in counted(done.blocks):
         for name in names:
             columns[name][each.row] = getattr(counts, name)
-    for row, cost in [*enumerate(done.cost_of_choice), *((each.row, each.cost) for each, _ in counted(done.blocks))]:
+    of_blocks = [(each.row, each.cost) for each, _ in counted(done.blocks)]
+    for row, cost in [*enumerate(done.cost_of_choice), *done.cost_ahead, *of_blocks]:
         columns["forward_passes"][row] += cost.passes
         columns["seconds"][row] += cost.seconds
         columns["nobody"][row] += cost.nobody

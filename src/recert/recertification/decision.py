@@ -66,9 +66,9 @@ class Decision:
         look = PendingLook(task.cache, source.identity, task.terms.samples, asked, family=family)
         settings = replace(self._settings(task), family=family)
         tally = self.tally(task)
-        changes = Question(self.radii, tally.alpha_of_changes, self.samples)
+        question = Question(self.radii, self.alpha, self.samples)
         result = result_of(
-            tally, changes, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
+            tally, question, source, task.positions, settings, task.terms.noise, enough, progress, votes_of_a_row=task.terms.samples
         )  # fmt: skip
         check_unchanged(source)
         return task.for_every_input(look.recorded(result))

@@ -3,17 +3,18 @@
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recert.noise import Stream
+from recert.recertification.ahead import Ahead, Cost
 from recert.recertification.method import Bounds, Counts, Inputs, Method, Noises, Option, Terms
 from recert.recertification.questions import SelectedInputs
 from recert.recertification.task import Task
-from recert.sampling import Drawn
 from recert.votes import SelectionCounts, Votes, vote_dtype
 
 Ints = NDArray[np.int64]
@@ -37,26 +38,12 @@ class Assignment:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What drawing took for one input. The votes themselves are not kept: memory would grow with every forward pass."""
-
-    passes: int = 0
-    seconds: float = 0.0
-    nobody: int = 0
-    """Invalid votes: samples whose logits were not finite."""
-
-    @classmethod
-    def of(cls, drawn: Drawn) -> "Cost":
-        return cls(len(drawn.votes), drawn.seconds, drawn.nobody)
-
-
-@dataclass(frozen=True)
 class Replayed:
     """An input after its votes were drawn. Without counts the cache had too few noises for what was assigned."""
 
     assignment: Assignment
     counts: Counts | None = None
-    cost: Cost = Cost()
+    cost: Cost = field(default_factory=Cost)
     cached: Ints | None = None
     """The original's votes by class, with which fresh votes are compared; None for baselines, which owe nothing to the original."""
 
@@ -93,17 +80,25 @@ def bounds_pool() -> Iterator[Executor]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def carry_out(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
-    """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool."""
+def carry_out(
+    task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None, ahead: Ahead | None = None
+) -> list[Block]:
+    """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool.
+
+    What is drawn ahead is drawn behind the first of them, unless it was before; then it is used.
+    """
     given = [each for each in given if each.passes > 0]
+    ahead = ahead or Ahead(task)
     blocks: list[Block] = []
     at_once = int(min(ROWS_AT_ONCE, max(ROWS_BOUNDED_TOGETHER, VOTES_AT_ONCE // task.terms.samples)))
     for start in range(0, len(given), at_once):
-        blocks += _draw_together(task, given[start : start + at_once], flips, pool)
+        blocks += _draw_together(task, given[start : start + at_once], flips, pool, ahead)
     return blocks
 
 
-def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None) -> list[Block]:
+def _draw_together(
+    task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None, ahead: Ahead
+) -> list[Block]:
     """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
     cached = task.cached_votes([each.row for each in given if each.option.method.reads_cached_votes])
     terms, wanted = dict[Option, Terms](), list[tuple[Assignment, Noises | None]]()
@@ -113,19 +108,47 @@ def _draw_together(task: Task, given: Sequence[Assignment], flips: float, pool: 
         wanted += zip(group, _noises(task, group, cached, terms[option]), strict=True)
     blocks = [Block([Replayed(each) for each, noises in wanted if noises is None])]
     possible = [(each, noises) for each, noises in wanted if noises is not None]
-    drawn = task.draw([each.row for each, _ in possible], [(noises.stream, noises.samples) for _, noises in possible])
     block: list[Replayed] = []
-    for (each, noises), votes in zip(possible, drawn, strict=True):
+    for (each, noises), votes in zip(possible, _drawn(task, possible, ahead), strict=True):
         # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
         if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
             blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
             block = []
         counts = each.option.method.count(noises, votes.votes, terms[each.option])
         original = None if task.method.baseline else task.cached_counts[each.row]
-        block.append(Replayed(each, counts, Cost.of(votes), original))
+        block.append(Replayed(each, counts, votes.cost, original))
     if block:
         blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))
     return blocks
+
+
+class _VotesOf(NamedTuple):
+    """Votes of one input, and what drawing them now took: of those that were drawn ahead nothing."""
+
+    votes: Votes
+    cost: Cost
+
+
+def _drawn(task: Task, wanted: Sequence[tuple[Assignment, Noises]], ahead: Ahead) -> Iterator[_VotesOf]:
+    """The votes of each, in order."""
+    missing = [
+        ahead.missing(each.row, noises.samples) if noises.stream == Stream.ESTIMATION else noises.samples
+        for each, noises in wanted
+    ]
+    ahead.finish()
+    rows, noises_of = [each.row for each, _ in wanted], [noises.stream for _, noises in wanted]
+    behind = ahead.behind(sum(map(len, missing)))
+    drawing = task.draw(
+        [*rows, *(row for row, _ in behind)],
+        [*zip(noises_of, missing, strict=True), *((Stream.ESTIMATION, samples) for _, samples in behind)],
+    )
+    for (each, noises), left in zip(wanted, missing, strict=True):
+        drawn = next(drawing)
+        all_votes = drawn.votes if left is noises.samples else ahead.joined(each.row, noises.samples, drawn.votes)
+        yield _VotesOf(all_votes, Cost.of(drawn))
+    ahead.take(drawing)
+    if not behind:  # to its end, where a source names inputs on which the network failed
+        ahead.finish()
 
 
 def _noises(task: Task, group: Sequence[Assignment], cached: Mapping[int, Votes], terms: Terms) -> list[Noises | None]:

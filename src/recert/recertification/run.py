@@ -14,10 +14,12 @@ from recert.certificates import Certificates, Outcome
 from recert.certification import CERTIFICATES
 from recert.noise import Stream
 from recert.planning import Beliefs, Choice, Objective, RadiusPredictor, Reached, best_option, equal_passes, plan_budget
+from recert.recertification.ahead import Ahead, Cost, Likely
 from recert.recertification.certifying import Done, certificates
-from recert.recertification.drawing import Assignment, Block, Cost, bounded, bounds_pool, carry_out, counted
+from recert.recertification.drawing import Assignment, Block, bounded, bounds_pool, carry_out, counted
 from recert.recertification.everyone import SMALLEST_SHARE, leave_none_out
 from recert.recertification.method import Option
+from recert.recertification.replays import ReplayMethod
 from recert.recertification.task import Task
 from recert.sampling import check_unchanged, most_samples
 
@@ -65,8 +67,11 @@ def replay(task: Task, pool: Executor | None) -> Done:
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
     flips = pilot_flips(task)
     choice, first = first_choice(task, rows, flips, budget), set(pilot.tolist())
-    given = [each for each in assignments(rows, classes, task.options, choice) if each.row in first]
-    blocks = carry_out(task, given, flips, None)
+    given, later = [], []
+    for each in assignments(rows, classes, task.options, choice):
+        (given if each.row in first else later).append(each)
+    ahead = Ahead(task, expected_anyway(task, later))
+    blocks = carry_out(task, given, flips, None, ahead)
     others = np.setdiff1d(rows, pilot)
     if len(others):
         flips = flips_seen(task, pilot, blocks)
@@ -74,13 +79,29 @@ def replay(task: Task, pool: Executor | None) -> Done:
         choice = choose(task, others, flips, budget - sum(cost.passes for cost in spent))
         planned = assignments(others, classes, task.options, choice)
         # Bounds of the pilot begin only now: a device that waits for the plan should not wait for them as well.
-        blocks = [bounded(block, pool) for block in blocks] + carry_out(task, planned, flips, pool)
+        blocks = [bounded(block, pool) for block in blocks] + carry_out(task, planned, flips, pool, ahead)
         warn_if_hardly_better_than_anew(task, others, choice)
         given += planned
     else:
         blocks = [bounded(block, pool) for block in blocks]
     outcome[[each.row for each in given if not each.passes]] = Outcome.LEFT_OUT_BY_PLAN.value
-    return Done(classes, outcome, blocks, cost_of_choice)
+    return Done(classes, outcome, blocks, cost_of_choice, ahead.costs())
+
+
+def expected_anyway(task: Task, given: Sequence[Assignment]) -> list[Likely]:
+    """Inputs that will be given about as many passes whatever flips, the surest first; none where it would bring nothing.
+
+    Where inputs count that reach a radius, more of them are left out when flips are known.
+    """
+    if not getattr(task.source, "passes_ahead", 0) or task.objective is None or counts_inputs(task):
+        return []
+    votes = task.selection.counts
+    likely = [
+        Likely(each.row, each.top, each.passes)
+        for each in given
+        if each.passes and isinstance(each.option.method, ReplayMethod)
+    ]
+    return sorted(likely, key=lambda each: -int(votes[each.row, each.top]))
 
 
 def check_passes(task: Task, passes: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert import bounds
+from recert.bounds.series import few_flips_about, series_about
 from recert.planning import ChancePredictor, RadiusPredictor
 from recert.planning.chances import FEW, FlipChances
 from recert.planning.tables import Circumstances, Table, half_width, mesh, table_at_expected_flips
@@ -41,6 +42,10 @@ class Series(ReplayMethod):
     def least_lower_bound(self, of: EventCounts, samples: int, alpha: float, groups: Ints) -> Floats:
         kept = of.replayed - of.lost
         return np.asarray(bounds.series_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
+
+    def about(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        """The same bounds for a plan, which claims nothing: searched, but not proven."""
+        return np.asarray(series_about(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
 
     def numbers(self, chosen: SelectedInputs, passes: Ints, terms: Terms) -> Numbers:
         if terms.sides == 1:
@@ -83,6 +88,9 @@ class FewFlips(Series):
         kept = of.replayed - of.lost
         return np.asarray(bounds.few_flips_lower(of.votes, samples, kept, of.replayed, alpha, groups=groups))
 
+    def about(self, of: EventCounts, samples: int, alpha: float) -> Floats:
+        return np.asarray(few_flips_about(of.votes, samples, of.replayed - of.lost, of.replayed, alpha))
+
 
 def _replays(shares: NDArray[np.floating[Any]], passes: Ints) -> Ints:
     """Of so many noises as they come, how many may be expected to be of a kind; at least one."""
@@ -101,7 +109,7 @@ def _bound(method: Series, given: Circumstances, p: Floats, m: Floats, lost: Flo
     """The bound on the mesh; beyond `SEARCHED` votes, whose searches take long, about: that of fewer votes, moved by what more are worth."""
     searched = given if given.samples <= SEARCHED else replace(given, samples=SEARCHED_BEYOND)
     votes, none = np.round(p * searched.samples), np.zeros_like(m)
-    found = method.lower_bound(EventCounts(votes, lost, m, none, none), searched.samples, given.alpha)
+    found = method.about(EventCounts(votes, lost, m, none, none), searched.samples, given.alpha)
     if searched is given:
         return found
     return np.asarray(found + _about(given, p, m, lost) - _about(searched, p, m, lost))

@@ -13,15 +13,28 @@ MOST_TICKS = 6  # labels of more ticks would touch each other in a figure of one
 
 @dataclass(frozen=True)
 class Bins:
-    """Edges between bars and a name for each bar. Ticks are at the edges, or under the bars if each bar is a number."""
+    """Edges between bars and a name for each bar. Ticks are at the edges, or under the bars if each bar is a number.
+
+    With `zero` the first bar is of those that are 0: it has its name under it, since an edge there would look like a part of the scale.
+    """
 
     edges: tuple[float, ...]
     names: tuple[str, ...]
     counted: bool = False
+    zero: bool = False
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and labels on an axis where every bar is one unit wide."""
+        """Places and labels on an axis where every bar is one unit wide.
+
+        >>> import numpy as np
+        >>> cost_bins(np.array([0, 30, 900])).ticks
+        [(0.5, 'none'), (2, '50'), (4, '200'), (6, '1,000')]
+        """
+        if self.zero:
+            every = -(-len(self.edges) // MOST_TICKS)
+            labelled = range(max(2, every), len(self.edges), every)
+            return [(0.5, self.names[0]), *((i, tick_label(self.edges[i])) for i in labelled)]
         places = [i + 0.5 for i in range(len(self.names))] if self.counted else list(range(len(self.edges)))
         labels = self.names if self.counted else [tick_label(edge) for edge in self.edges]
         every = -(-len(labels) // MOST_TICKS)
@@ -42,6 +55,7 @@ def count_bins(values: NDArray[Any]) -> Bins:
     """One bar for every number if the largest is at most 12; else bars that double in width.
 
     >>> import numpy as np
+    >>> import numpy as np
     >>> count_bins(np.array([0, 3])).names
     ('0', '1', '2', '3')
     >>> count_bins(np.array([0, 40])).names
@@ -60,6 +74,7 @@ def count_bins(values: NDArray[Any]) -> Bins:
 def cost_bins(values: NDArray[Any]) -> Bins:
     """Bars between round numbers, wider where the numbers are larger; inputs that cost nothing have a bar of their own.
 
+    >>> import numpy as np
     >>> import numpy as np
     >>> cost_bins(np.array([0, 30, 900])).edges
     (0.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
@@ -83,4 +98,4 @@ def cost_bins(values: NDArray[Any]) -> Bins:
 def _with_zero(edges: list[float], zero: bool) -> Bins:
     if not zero:
         return Bins(tuple(edges), _between(edges))
-    return Bins((0.0, *edges), ("none", *_between(edges)))
+    return Bins((0.0, *edges), ("none", *_between(edges)), zero=True)

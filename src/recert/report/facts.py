@@ -85,10 +85,19 @@ def cost(result: Result, summary: Summary, gain: Gain | None, before: Summary | 
         text = f"{summary.passes:,.0f} own forward passes per input, and "
         text += "those" if passes is None else f"{passes:,.0f} passes"
         text += f" of a faster network ({proxy['made by']})"
-        return text if seconds is None else f"{text}; {summary.seconds:.1f} + {seconds:.1f} seconds in all"
+        return text if seconds is None else f"{text}; {_seconds(summary.seconds)} + {_seconds(seconds)} seconds in all"
     if gain is not None:
         return f"{'more than ' * gain.at_least}{gain.needed:,.0f} from scratch: {gain} as many"
-    return f"{summary.seconds:.1f} seconds in all" + (f", original {before.seconds:.1f}" if before else "")
+    return f"{_seconds(summary.seconds)} seconds in all" + (f", original {_seconds(before.seconds)}" if before else "")
+
+
+def _seconds(number: float) -> str:
+    """With two digits where there are so few that one after the point says nothing.
+
+    >>> _seconds(12.34), _seconds(0.0214), _seconds(0.0)
+    ('12.3', '0.021', '0.0')
+    """
+    return f"{number:.1f}" if number >= 1 or number < 0.001 else f"{number:.2g}"
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,17 @@ def facts(results: Sequence[Result]) -> Facts:
     return Facts(shared, [(r, [f for f in own if f not in shared]) for r, own in zip(results, each, strict=True)])
 
 
+def _numerics(values: dict[str, str]) -> str:
+    """What votes were drawn with, in a line.
+
+    >>> _numerics({"batch_size": "64, 32", "compiled": "False"})
+    'batch size 64, 32; not compiled'
+    """
+    compiled = {"compiled True": "compiled", "compiled False": "not compiled"}
+    said = (f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+    return "; ".join(compiled.get(text, text) for text in said)
+
+
 def _facts(result: Result) -> list[Fact]:
     s = result.certificates.settings
     method = f"{s.method}, {s.certificate}, alpha {s.alpha:g}"
@@ -127,7 +147,7 @@ def _facts(result: Result) -> list[Fact]:
         Fact("Noise", (f"{s.noise}, seed {s.seed}",)),
         Fact("Votes", (f"{s.samples:,.0f} per input to bound, {s.selection_samples:,.0f} to select",)),
         Fact("Model", tuple(f"{name} {value}" for name, value in s.model.items()), code=True),
-        Fact("Numerics", ("; ".join(f"{name} {value}" for name, value in s.numerics.to_text().items()),)),
+        Fact("Numerics", (_numerics(s.numerics.to_text()),)),
         Fact("Reproduce", (result.command or made,), code=result.command is not None),
     ]
     return [Fact("Name", (result.model,)), *found] if result.model else found

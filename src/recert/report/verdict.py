@@ -136,8 +136,8 @@ def conclusion(found: Sequence[Verdict]) -> str:
         failed = [verdict.name for verdict in checked if not verdict.passed]
         if not failed:
             return f"{'All' if len(checked) > 1 else checked[0].name} {'meet' if len(checked) > 1 else 'meets'} what was required."
-        met = len(checked) - len(failed)
-        return f"{met} of {len(checked)} {'meets' if met == 1 else 'meet'} what was required; not {_listed(failed)}."
+        met = [verdict.name for verdict in checked if verdict.passed]
+        return f"{_some(failed)} not meet what was required{f'; {_some(met)}' if met else ''}."
     before = {verdict.losses.before for verdict in changed if verdict.losses is not None}
     if len(before) != 1:
         return ""
@@ -182,6 +182,16 @@ def _classes(difference: Difference) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """The subject of a sentence, with its verb.
+
+    >>> _some(["int8"]), _some(["int8", "bf16"]), _some(["a", "b", "c", "d", "e"])
+    ('int8 does', 'int8 and bf16 do', '5 models do')
+    """
+    subject = _listed(names) if len(names) <= MOST_NAMED else f"{len(names)} models"
+    return f"{subject} {'does' if len(names) == 1 else 'do'}"
 
 
 def _check(text: str, result: Result) -> Check:

@@ -5,6 +5,7 @@ from recert.sampling.sampler import Sampler
 from recert.sampling.source import (
     Drawn,
     check_unchanged,
+    check_usable,
     collect,
     collect_each,
     open_source,
@@ -26,6 +27,7 @@ __all__ = [
     "VoteSource",
     "Work",
     "check_unchanged",
+    "check_usable",
     "collect",
     "collect_each",
     "most_samples",

@@ -48,6 +48,11 @@ class Network:
         return self._classes
 
     @property
+    def knows_classes(self) -> bool:
+        """Whether it was told how many classes there are, or has answered with logits."""
+        return self._classes is not None
+
+    @property
     def may_be_timed(self) -> bool:
         """Whether calls cost nothing but time: a function may ask a service that counts them."""
         return self.device.type == "cuda" or (self.device.type == "cpu" and isinstance(self.model, nn.Module))
@@ -89,7 +94,10 @@ class Network:
 
     def winners(self, batch: Tensor) -> Tensor:
         """The class that wins each row, on the model's device; -1 (an invalid vote) for a row whose logits are not all finite."""
-        answer = self.answer(batch)
+        return self.classes_that_win(self.answer(batch))
+
+    def classes_that_win(self, answer: Tensor) -> Tensor:
+        """The same of an answer."""
         if answer.ndim == 1:
             # Out of range stays out of range: a plain cast would make class 1 of 2**32 + 1. `votes` refuses it.
             return answer.to(torch.int64).clamp(-2, 2**31 - 1).to(torch.int32)

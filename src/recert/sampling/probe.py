@@ -9,7 +9,8 @@ from recert.sampling.network import Network
 
 PROBE_BATCHES = 5
 PROBE_ROWS, PROBE_ROWS_AGAIN = 4, 3
-"""Of a function, whose rows may cost money: so many rows, and so many more that repeat most of them in another company."""
+"""Of a function, whose rows may cost money: so many rows, whose answers are votes, and so many more that repeat most of them in another
+company."""
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """How far logits may differ, relative to the largest, when a row moves within its batch: kernels sum in another order there."""
 TOLERANCE_OF_HALF = 5e-2
@@ -57,8 +58,8 @@ def _check_alone(network: Network, row: Tensor, expected: Tensor) -> None:
         )
 
 
-def probe_function(network: Network, batch: Tensor) -> None:
-    """The same for a function, with few rows, each of which may cost money.
+def probe_function(network: Network, batch: Tensor) -> Tensor:
+    """The same for a function, with few rows, each of which may cost money: what it answers to the batch is returned.
 
     A second batch repeats rows of the first: backwards, so that each is at another place and beside others, after a row that is four
     times as large, and without one of them, so that it is shorter. All rows that came before must have their answers again. How a
@@ -76,6 +77,7 @@ def probe_function(network: Network, batch: Tensor) -> None:
     expected, got = answer[again][compared], network.answer(rows)[compared]
     if not _close(expected, got):
         _refuse(network, batch, answer, expected, got)
+    return answer
 
 
 def _joined(batch: Tensor, *parts: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
 """Votes that are drawn a second time, to see that the model is still what it was, and looks at one row at a time."""
 
+import random
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,46 +12,71 @@ from recert.votes import Votes
 
 MOST, FIRST, OF_A_PIECE = 512, 64, 4
 """Votes in all at most; all of the very first; and so many of one piece of a batch."""
+MOST_PIECES = (MOST - FIRST) // OF_A_PIECE
 ONE_IN = 100
 """Of the votes of a function, which may cost money each: so few are asked for a second time."""
 FEWEST, FEWEST_APART = 4, 8
 """But so many of the first, every eighth: three others among four votes are more than rounding explains."""
 
 
-class FirstVotes:
-    """The very first votes, and some later ones: of many inputs, and at the ends of batches, which many rows came before."""
+@dataclass(frozen=True)
+class Look:
+    """Votes that are to be drawn a second time."""
 
-    def __init__(self) -> None:
-        self._kept: list[tuple[Work, Votes]] = []
-        self.count = 0
-
-    def remember(self, chunk: VoteChunk) -> None:
-        """Keep votes of a chunk if it is the first, in the middle of its work, where batches are full of one input, or its last."""
-        end, length = chunk.start + len(chunk.votes), len(chunk.work.samples)
-        if self.count < FIRST:
-            self._keep(chunk, 0, min(FIRST - self.count, len(chunk.votes)))
-        elif self.count < MOST and (chunk.start <= length // 2 < end or end == length):
-            self._keep(chunk, max(0, len(chunk.votes) - min(OF_A_PIECE, MOST - self.count)), len(chunk.votes))
-
-    def _keep(self, chunk: VoteChunk, start: int, end: int) -> None:
-        work = replace(chunk.work, samples=chunk.work.samples[chunk.start + start : chunk.start + end])
-        self._kept.append((work, chunk.votes[start:end].copy()))
-        self.count += end - start
-
-    @property
-    def full(self) -> bool:
-        """Whether no further vote will be kept."""
-        return self.count >= MOST
+    kept: Sequence[tuple[Work, Votes]]
 
     @property
     def works(self) -> list[Work]:
-        """The same votes, the last first: each comes to another place of its batch, beside other rows."""
-        return [work for work, _ in reversed(self._kept)]
+        return [work for work, _ in self.kept]
+
+    @property
+    def count(self) -> int:
+        return sum(len(votes) for _, votes in self.kept)
 
     def not_confirmed_by(self, again: Votes, *, same_numerics: bool) -> int | None:
         """How many votes are others in `again`, if that is more than rounding explains; else None."""
-        wrong = int((again != np.concatenate([votes for _, votes in reversed(self._kept)])).sum())
+        wrong = int((again != np.concatenate([votes for _, votes in self.kept])).sum())
         return wrong if is_more_than_rounding(wrong, len(again), same_numerics=same_numerics) else None
+
+
+class SomeVotes:
+    """The very first votes, and the last of some pieces of batches, chosen evenly among all that were drawn so far.
+
+    So a change is found that touches some batches only, early or late, and one that came and went.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[tuple[Work, Votes]] = []
+        self._pieces: list[tuple[Work, Votes]] = []
+        self._count = self._seen = 0
+        self._choose = random.Random(0)  # the same pieces each time, so that a run that is repeated ends alike
+
+    def remember(self, chunk: VoteChunk) -> None:
+        """Keep votes of a chunk, which is one piece of a batch, in place of others if there are enough of them."""
+        if self._count < FIRST:
+            self._first.append(_kept(chunk, 0, min(FIRST - self._count, len(chunk.votes))))
+            self._count += len(self._first[-1][1])
+            return
+        self._seen += 1
+        if len(self._pieces) < MOST_PIECES:
+            self._pieces.append(_kept(chunk, max(0, len(chunk.votes) - OF_A_PIECE), len(chunk.votes)))
+        elif (
+            i := self._choose.randrange(self._seen)
+        ) < MOST_PIECES:  # each piece so far is kept with the same probability
+            self._pieces[i] = _kept(chunk, max(0, len(chunk.votes) - OF_A_PIECE), len(chunk.votes))
+
+    @property
+    def full(self) -> bool:
+        return self._count >= FIRST and len(self._pieces) == MOST_PIECES
+
+    def look(self) -> Look:
+        """What is kept now, the last first: each vote comes to another place of its batch, beside other rows."""
+        return Look([*self._first, *self._pieces][::-1])
+
+
+def _kept(chunk: VoteChunk, start: int, end: int) -> tuple[Work, Votes]:
+    work = replace(chunk.work, samples=chunk.work.samples[chunk.start + start : chunk.start + end])
+    return work, chunk.votes[start:end].copy()
 
 
 class VotesAskedAgain:

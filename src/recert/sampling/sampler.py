@@ -28,8 +28,9 @@ from recert.sampling.inputs import check_noise_fits, checked_inputs
 from recert.sampling.network import Model, Network
 from recert.sampling.pending import NOT_KEPT, Pending, raising, votes_otherwise
 from recert.sampling.probe import PROBE_ROWS, probe, probe_function
+from recert.sampling.probed import ProbedRows, rows_for_certify, rows_of, rows_of_one_input
 from recert.sampling.remote import Remote, Requests
-from recert.sampling.replays import FirstVotes, VotesAskedAgain
+from recert.sampling.replays import FIRST, Look, SomeVotes, VotesAskedAgain
 from recert.sampling.work import Piece, Progress, ProgressCallback, VoteChunk, Work, logged, noisy_rows, pack
 from recert.votes import Votes
 
@@ -40,7 +41,11 @@ LARGEST_BATCH_ASKED = 2**20
 
 
 class Sampler:
-    """Draws votes of one model for some inputs. Raises UnusableModel at once if the model cannot be certified."""
+    """Draws votes of one model for some inputs. Raises UnusableModel at once if the model cannot be certified.
+
+    A function that is told `classes` is looked at when the first votes are drawn, or by `check_usable`: its probe is made of rows that are
+    wanted then.
+    """
 
     def __init__(
         self,
@@ -66,14 +71,17 @@ class Sampler:
         if batch_size is not None and not 1 <= batch_size <= LARGEST_BATCH_ASKED:
             raise ValueError(f"expected a batch size from 1 to {LARGEST_BATCH_ASKED}, got {batch_size}")
         self.batch_size = self._largest_batch(batch_size)
+        self._probed, self._is_probed = ProbedRows(), False
         # The lane is made before `classes` is read: the probe inside shows how many classes the network has.
         self._lane = self._set_up(choose_batch_size=batch_size is None and self._network.may_be_timed)
+        if not self._network.knows_classes:
+            self.check_usable()
         self.classes = self._network.classes
         log.info("batches of %s%d rows", "" if self._network.requests is None else "at most ", self.batch_size)
         self._name = identity
         self.identity = identify(model, identity)
-        self._first, self._asked_again = FirstVotes(), VotesAskedAgain()
-        self._again: Votes | None = None
+        self._some, self._asked_again = SomeVotes(), VotesAskedAgain()
+        self._again: tuple[Look, Votes] | None = None
 
     @property
     def numerics(self) -> Numerics:
@@ -90,6 +98,11 @@ class Sampler:
         return self.batch_size if self._network.requests is None else 1
 
     @property
+    def passes_ahead(self) -> int:
+        """How many passes a device computes while nobody asks for more. None on a CPU, which has the same cores for everything."""
+        return self.batch_size * self._lane.depth if isinstance(self._lane, DeviceLane) else 0
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that a function was given so far: votes, and what checks and attempts that failed took beside them. None for a network."""
         requests = self._network.requests
@@ -100,7 +113,9 @@ class Sampler:
     ) -> Iterator[VoteChunk]:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
         padded = self._network.requests is None
-        remember = self._first.remember if padded else self._asked_again.remember
+        if works:
+            self._probe_function_once(rows_of(works, self._probe_rows))
+        remember = self._some.remember if padded else self._asked_again.remember
         for chunk in logged(self._drawn(works, task, progress, replaying=padded), task):
             remember(chunk)
             yield chunk
@@ -113,10 +128,10 @@ class Sampler:
         failed: dict[int, str] = {}
         # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
         with self._giving_up_what_is_left():
-            for batch, parts in self._under_way(works, replaying, failed):
+            for batch, parts, look in self._under_way(works, replaying, failed):
                 if self._network.requests is not None and _all_failed(batch, failed):
                     continue  # what was not sent yet is not sent any more
-                for chunk in self._finished(batch, parts, failed):
+                for chunk in self._finished(batch, parts, failed, look):
                     yield chunk
                     done += len(chunk.votes)
                 if progress is not None:
@@ -137,24 +152,30 @@ class Sampler:
         finally:
             requests.end()
 
+    def check_usable(self) -> None:
+        """UnusableModel if the model cannot be certified, before any vote is drawn; the rows that this takes are those of `certify`."""
+        self._probe_function_once(rows_for_certify(len(self.inputs), self._probe_rows))
+
     def check_unchanged(self) -> None:
         """UnusableModel if the model is not the one that the first votes were drawn with: its weights, its code, or what it does."""
         if self._network.requests is not None:
             self._ask_again(self._network.requests)
             return
-        if not self._first.works:
+        look = self._some.look()
+        if not look.works:
             return
         if identify(self._network.model, self._name) != self.identity:
             raise UnusableModel(
                 f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {NOT_KEPT}"
             )
-        again = self._again
-        if again is None:
-            chunks = self._drawn(self._first.works, "replaying", None, replaying=False)
+        if self._again is not None:
+            look, again = self._again
+        else:
+            chunks = self._drawn(look.works, "replaying", None, replaying=False)
             again = np.concatenate([chunk.votes for chunk in chunks])
         half = self._network.dtype not in (torch.float32, torch.float64)
-        if (wrong := self._first.not_confirmed_by(again, same_numerics=not half)) is not None:
-            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn first"))
+        if (wrong := look.not_confirmed_by(again, same_numerics=not half)) is not None:
+            raise UnusableModel(votes_otherwise(wrong, len(again), "drawn before"))
 
     def _ask_again(self, requests: Requests) -> None:
         """The same of a function, of which nothing but its votes can be looked at: few of them, since each may cost money."""
@@ -178,29 +199,35 @@ class Sampler:
         allowed = self._network.requests.remote.batch_size
         return min(chosen or allowed, allowed) if isinstance(self._network.model, Remote) else chosen or allowed
 
-    def _with_replays(self, rows: NoisyRows) -> NoisyRows:
-        """The rows of a batch, and the first votes of all once more, if they fit in: a last batch would be padded anyway."""
-        if not self._first.full or self._first.count > self.batch_size - len(rows.rows):
-            return rows
-        return rows.followed_by(noisy_rows(next(pack(self._first.works, self._first.count))))
+    def _look_within(self, rows: NoisyRows) -> Look | None:
+        """Earlier votes to be drawn once more with the rows of a batch, if they fit in: a last batch would be padded anyway."""
+        free = self.batch_size - len(rows.rows)
+        if free < FIRST or not self._some.full:
+            return None
+        return look if (look := self._some.look()).count <= free else None
 
     def _under_way(
         self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]
-    ) -> Iterator[tuple[list[Piece], list[Pending]]]:
+    ) -> Iterator[tuple[list[Piece], list[Pending], Look | None]]:
         """Batches in order, each handed out when some more have been begun. Of inputs that have failed no more are begun."""
-        waiting: deque[tuple[list[Piece], list[Pending]]] = deque()
+        waiting: deque[tuple[list[Piece], list[Pending], Look | None]] = deque()
         for batch in pack(works, self.batch_size):
             if _all_failed(batch, failed):
                 continue
             rows = noisy_rows(batch)
-            waiting.append((batch, self._begin(self._with_replays(rows) if replaying else rows)))
+            look = self._look_within(rows) if replaying else None
+            if look is not None:
+                rows = rows.followed_by(noisy_rows(next(pack(look.works, look.count))))
+            waiting.append((batch, self._begin(rows), look))
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
 
-    def _finished(self, batch: list[Piece], parts: list[Pending], failed: dict[int, str]) -> Iterator[VoteChunk]:
+    def _finished(
+        self, batch: list[Piece], parts: list[Pending], failed: dict[int, str], look: Look | None = None
+    ) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
             votes, seconds = self._results(parts)
@@ -219,8 +246,8 @@ class Sampler:
                 yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
             return
         drawn = batch[-1].batch_start + batch[-1].length
-        # What the last batch of all says about the first votes is as good as another batch after it.
-        self._again = votes[drawn:] if len(votes) > drawn else None
+        # What the last batch of all says about earlier votes is as good as another batch after it.
+        self._again = (look, votes[drawn:]) if look is not None else None
         for piece in batch:
             end = piece.batch_start + piece.length
             share = seconds * piece.length / drawn
@@ -235,8 +262,9 @@ class Sampler:
         # Padded to the full batch size: a network computes other last bits for other batch shapes, and votes must not depend on
         # how many samples are left. A function is given the rows that are needed and no others: it may be paid by the row.
         try:
-            sent = rows.padded(self.batch_size) if self._network.requests is None else rows
-            return Pending(rows, self.batch_size, self._lane.submit(sent))
+            if self._network.requests is None:
+                return Pending(rows, self.batch_size, self._lane.submit(rows.padded(self.batch_size)))
+            return Pending(rows, self.batch_size, self._probed.submit(self._lane, rows))
         except Exception as error:
             # Raised when it is this batch's turn, so that earlier batches, which are still under way, are not lost.
             return Pending(rows, self.batch_size, raising(error))
@@ -296,7 +324,8 @@ class Sampler:
                     self.batch_size = self._fastest_batch_size()
                     choose_batch_size = False
                 lane = self._new_lane()
-                self._probe(lane)
+                if self._network.requests is None:
+                    self._probe(lane)
                 if isinstance(lane, DeviceLane):
                     lane.record()
                 return lane
@@ -310,27 +339,55 @@ class Sampler:
                     # user chose the format, which is then an error.
                     self._network.channels_last = False
                 else:
-                    raise UnusableModel(
-                        f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
-                        "check that these are the inputs it is made for"
-                    ) from error
+                    raise self._failing(error) from error
 
     def _probe(self, lane: HostLane | DeviceLane) -> None:
-        # Noise of the calibration stream, so that the probe draws nothing that a certificate uses.
-        look = probe if self._network.requests is None else probe_function
-        count = self.batch_size if look is probe else min(PROBE_ROWS, self.batch_size)
-        rows = np.arange(count, dtype=np.int64)
+        """Of a network. The noise is of the calibration stream, so that nothing is drawn that a certificate uses."""
+        rows = np.arange(self.batch_size, dtype=np.int64)
         streams = np.full_like(rows, Stream.CALIBRATION)
         try:
             # All inputs in turn: experts that share a capacity, say, may each see one kind of input.
-            look(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
-        except (UnusableModel, ServiceUnavailable):
+            probe(self._network, lane.noisy(NoisyRows(rows % len(self.inputs), rows, streams)))
+        except UnusableModel:
             raise
         except Exception as error:
             if out_of_memory(error) or len(self.inputs) == 1:
                 raise
             # The network may raise on one of the inputs, which is then named when its votes are drawn.
-            look(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
+            probe(self._network, lane.noisy(NoisyRows(rows * 0, rows, streams)))
+
+    @property
+    def _probe_rows(self) -> int:
+        return min(PROBE_ROWS, self.batch_size)
+
+    def _probe_function_once(self, rows: NoisyRows) -> None:
+        """Of a function. What the rows answer are votes, so they are rows that are wanted; that it is refused or not claims nothing."""
+        self._is_probed |= self._network.requests is None
+        while not self._is_probed:
+            try:
+                self._probe_function(rows)
+                self._is_probed = True
+            except (UnusableModel, ServiceUnavailable):
+                raise
+            except Exception as error:
+                if out_of_memory(error):
+                    self._smaller(error)
+                    rows = rows.part(0, self._probe_rows)
+                elif (rows.rows == rows.rows[0]).all():
+                    raise self._failing(error) from error
+                else:  # it may raise on one of the inputs, as above
+                    rows = rows_of_one_input(rows)
+
+    def _probe_function(self, rows: NoisyRows) -> None:
+        answer = probe_function(self._network, self._lane.noisy(rows))
+        if self._network.knows_classes:  # labels alone do not tell how many there are, and are then refused
+            self._probed.remember(rows, self._network.votes(self._network.classes_that_win(answer).cpu().numpy()))
+
+    def _failing(self, error: Exception) -> UnusableModel:
+        return UnusableModel(
+            f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
+            "check that these are the inputs it is made for"
+        )
 
 
 def _all_failed(batch: Sequence[Piece], failed: Mapping[int, str]) -> bool:

@@ -48,7 +48,10 @@ def open_source(
             f"expected a source of votes (VoteSource), got {type(model).__name__} without {', '.join(lacking)}"
         )
     if not callable(model):
-        raise ValueError(f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}")
+        raise ValueError(
+            f"expected a torch module, a callable or StoredVotes, got {type(model).__name__}; pass a function from a batch (a float32 "
+            "tensor) to logits or labels, such as lambda batch: model.predict_proba(batch.numpy())"
+        )
     return Sampler(
         as_module(model),
         inputs,
@@ -82,6 +85,13 @@ def named(source: VoteSource) -> dict[str, str]:
     """The name of the model of a source, as a cache notes it."""
     name = description(source).name
     return {"model": name} if name else {}
+
+
+def check_usable(source: VoteSource) -> None:
+    """UnusableModel before anything is drawn or stored if the model cannot be certified, where the source can find out."""
+    check = getattr(source, "check_usable", None)
+    if check is not None:
+        check()
 
 
 def check_unchanged(source: VoteSource) -> None:

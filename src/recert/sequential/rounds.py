@@ -41,11 +41,15 @@ class Decided:
     passes: Ints
     seconds: Floats
     nobody: Ints
+    lacking: Floats
+    """How much evidence the next radius lacks."""
 
     @classmethod
     def none_of(cls, rows: int) -> "Decided":
         whole = [np.zeros(rows, dtype=np.int64) for _ in range(4)]
-        return cls(whole[0], whole[1], np.zeros(rows), np.ones(rows), whole[2], np.zeros(rows), whole[3])
+        return cls(
+            whole[0], whole[1], np.zeros(rows), np.ones(rows), whole[2], np.zeros(rows), whole[3], np.zeros(rows)
+        )
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,8 @@ def decide(
         new, waiting = np.array(waiting[: at_once - len(active)], dtype=np.int64), waiting[at_once - len(active) :]
         tally.begin(new)
         active = np.concatenate([active, new])
-        _look(tally, question, decided, active)
         if len(new):
+            _look(tally, question, decided, new)
             yield decided  # from a cache much is known before a vote is drawn
         works = _works(tally, question, decided, active, source, positions)
         failed |= _draw(tally, decided, works, source, progress)
@@ -106,19 +110,18 @@ def _look(tally: Tally, question: Question, decided: Decided, rows: Ints) -> Non
         decided.top[rows[new]], decided.rival[rows[new]] = evidence.top[new, radius], evidence.rival[new, radius]
     all_shown = decided.shown[rows] == len(question.radii)
     decided.state[rows[all_shown]] = SHOWN
-    rows = rows[~all_shown]
+    rows, log = rows[~all_shown], evidence.log[~all_shown]
+    if not len(rows):
+        return
+    # All of it where there is none.
+    wanted = -np.log(question.alpha)
+    lacking = wanted - log[np.arange(len(rows)), decided.shown[rows]]
+    decided.lacking[rows] = np.where(np.isfinite(lacking), lacking, wanted)
     # To give up costs no alpha: nothing is claimed.
-    needed = tally.passes_needed(rows, decided.shown[rows], _lacking(tally, question, decided, rows))
+    needed = tally.passes_needed(rows, decided.shown[rows], decided.lacking[rows])
     hopeless = needed > question.most - decided.passes[rows]
     decided.state[rows[hopeless]] = GIVEN_UP
     decided.state[rows[~hopeless & (decided.passes[rows] >= question.most)]] = SPENT
-
-
-def _lacking(tally: Tally, question: Question, decided: Decided, rows: Ints) -> Floats:
-    """How much evidence the next radius of each row lacks: all of it where there is none."""
-    wanted = -np.log(question.alpha)
-    lacking = wanted - tally.evidence(rows).log[np.arange(len(rows)), decided.shown[rows]]
-    return np.asarray(np.where(np.isfinite(lacking), lacking, wanted))
 
 
 def _works(
@@ -128,7 +131,7 @@ def _works(
     rows = active[decided.state[active] == UNDER_WAY]
     if not len(rows):
         return []
-    soonest = tally.soonest(rows, decided.shown[rows], _lacking(tally, question, decided, rows))
+    soonest = tally.soonest(rows, decided.shown[rows], decided.lacking[rows])
     soonest = np.minimum(soonest, np.maximum(FIRST_AT_MOST, decided.passes[rows]))
     wanted = np.maximum(np.maximum(soonest, FIRST_NOISES), np.ceil(GROWTH * decided.passes[rows]).astype(np.int64))
     # Few passes may take as long as many: then many are drawn, and batches are filled.

@@ -35,7 +35,8 @@ def widest_pair(
     >>> [round(float(value[0, 0]), 3) for value in (gap, top, rival)]
     [0.123, 0.477, 0.323]
     """
-    p, q, unit_p, unit_q = (column[:, None] for column in (top, rival, *units))
+    # One number for each input, or one for each of its radii.
+    p, q, unit_p, unit_q = (column.reshape(len(column), -1) for column in (top, rival, *units))
     shape = (len(top), len(radii))
 
     def pair(gap: Floats) -> tuple[Floats, Floats]:

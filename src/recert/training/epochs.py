@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from recert.noise import Noise
 from recert.training.augmentation import augmented, noisy
-from recert.training.examples import Examples, without_single_rest
+from recert.training.examples import Examples, whole_batches, without_single_rest
 from recert.training.recipes import Recipe
 from recert.training.step import Step
 from recert.training.subject import seeded
@@ -57,7 +57,8 @@ def train_epoch(
     generator = generator_for(device, seed, epoch)
     step.network.train()
     step.totals.zero_()
-    order = without_single_rest(torch.randperm(examples.count, generator=generator, device=device), recipe.batch_size)
+    order = torch.randperm(examples.count, generator=generator, device=device)
+    order = (whole_batches if step.one_shape else without_single_rest)(order, recipe.batch_size)
     count = -(-len(order) // recipe.batch_size)
     # Dropout, and augmentation in a data set of the user's, draw from torch's global generators.
     with seeded(device, seed_for(seed, f"{epoch} of the network")):

@@ -105,7 +105,13 @@ class LoadedExamples(Examples):
         self.loader, self.device = loader, device
         data: Any = loader.dataset
         self.name, self.count, self.usual_batch = type(data).__name__, len(data), loader.batch_size
-        inputs, _ = next(self.batches(torch.arange(min(2, self.count)), 2))
+        try:
+            inputs, _ = next(self.batches(torch.arange(min(2, self.count)), 2))
+        except TypeError as error:
+            raise ValueError(
+                f"expected items of an input and its label, as tensors or arrays, in {self.name}, got a TypeError where they are joined to batches: "
+                f"{str(error)[:200]}; images are made tensors by transform=torchvision.transforms.ToTensor()"
+            ) from error
         self.shape = tuple(inputs.shape[1:])
 
     def batches(self, order: Tensor, size: int, seed: int = 0) -> Iterator[Batch]:
@@ -177,6 +183,11 @@ def _moved(inputs: Tensor, labels: Tensor, device: torch.device) -> Batch:
     if device.type == "cuda":
         inputs, labels = inputs.pin_memory(), labels.pin_memory()
     return inputs.to(device, non_blocking=True), labels.to(device, non_blocking=True)
+
+
+def whole_batches(order: Tensor, size: int) -> Tensor:
+    """The order without a smaller last batch: a compiled network would be compiled once more for its shape. Each epoch leaves out others."""
+    return order[: len(order) - len(order) % size] if len(order) > size else order
 
 
 def without_single_rest(order: Tensor, size: int) -> Tensor:

@@ -46,6 +46,7 @@ class Run:
         loss = Loss(plan.recipe.consistency, plan.recipe.label_smoothing)
         stepping: Any = torch.compile(self.network) if plan.compiled else self.network
         self.step = make_step(stepping, self.optimizer, device, loss, recorded=plan.recorded)
+        self.step.one_shape = plan.compiled
         self.reached = TrainingProgress(plan.settings)
 
     def resume(self) -> None:

@@ -14,6 +14,9 @@ _STEPS_BEFORE_RECORDING = 3  # what is made on first use, such as momentum, must
 class Step:
     """Descends on one batch after another; sums up the loss and the right answers along the way."""
 
+    one_shape = False
+    """Whether all batches are to have the same shape."""
+
     def __init__(self, network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, loss: Loss) -> None:
         self.network, self.optimizer, self.loss = network, optimizer, loss
         self.totals = torch.zeros(2, device=device)  # read once an epoch, since every read waits for the device

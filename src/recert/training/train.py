@@ -23,6 +23,7 @@ from recert.training.run import Plan, Run
 from recert.training.showing import Epoch, ShowEpochs, teller
 from recert.training.state import plain_state
 from recert.training.subject import Subject, classes_of, subject_of, weights_digest
+from recert.units import warn_of_units
 
 _TIMES_MEASURED = 10
 """In a training, evenly spread: an estimate is to cost little beside it."""
@@ -140,6 +141,8 @@ def _checked_data(
         each.check_labels(classes)
         for inputs, _ in each.batches(each.some(64), 64):
             check_inputs(noise, inputs.cpu().numpy())
+            if each is examples:
+                warn_of_units(inputs.cpu().numpy(), stacklevel=3)  # where `train` was called
     return examples, tests
 
 

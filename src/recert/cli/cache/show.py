@@ -61,13 +61,13 @@ def _told(value: Any) -> str:
         if isinstance(value, bool)
         else f"{value:,}"
         if isinstance(value, int)
-        else str(value)
+        else {"True": "yes", "False": "no"}.get(str(value), str(value))  # numerics are texts
     )
 
 
 def _as_headings(row: dict[str, Any]) -> dict[str, Any]:
     """Under headings that say what is compared with what."""
-    headings = {"anew": "from scratch", "gain": "times fewer"}
+    headings = {"anew": "radius from scratch", "gain": "times fewer"}
     return {headings.get(name, name): value for name, value in row.items()}
 
 

@@ -1,0 +1,163 @@
+"""Votes per second while inputs are decided one by one and drop out, beside the bare network on a ready batch.
+
+    python benchmarks/deciding.py --device cuda --network cifar-resnet110 --images 500 --at 0.5 --precision bf16 --json deciding.json
+    python benchmarks/deciding.py --device cpu --network cifar-resnet20 --images 60 --no-compile
+
+The network is computed on every noise, with random weights. What it would vote is taken from a law: so inputs are decided after as many votes as
+those of a trained network, with no weights and no data. Shares of the class are spread over inputs as those of a ResNet-20 that was trained with
+sigma = 0.5 (a beta law with its mean and variance), and a changed network loses and gains 1% of what is not unanimous.
+
+Arms run in turn. `from scratch` is certify(at=...), `from a cache` recertify(at=...); `fixed` draws as many votes, equally many for every input. Each has two
+figures: votes per second of the whole call, and of the time in which votes are drawn, both divided by the rows per second of the bare network.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import recert
+from benchmarks.throughput import bare, network, rate, synchronize
+from recert.models.inference import PRECISIONS, prepare
+from recert.noise import Gaussian, Stream
+from recert.sampling import Sampler
+from recert.sampling.work import VoteChunk, Work
+
+NOISE = Gaussian(0.5)
+SHARES = (2.15, 0.67)
+"""Of the beta law."""
+FLIPS = 0.01
+ALPHA = 0.001
+
+
+class Replaced:
+    """Samples of a network, whose votes are those of a law: a source of votes. Drawing is timed."""
+
+    def __init__(self, sampler: Sampler, *, changed: bool) -> None:
+        self._sampler, self._changed = sampler, changed
+        self.seconds, self.drawn = 0.0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)
+
+    def draw(self, works: Sequence[Work], task: str = "sampling", progress: Any = None) -> Iterator[VoteChunk]:
+        started = time.perf_counter()
+        for chunk in self._sampler.draw(works, task, progress):
+            samples = np.asarray(chunk.work.samples)[chunk.start : chunk.start + len(chunk.votes)]
+            self.drawn += len(chunk.votes)
+            votes = law(chunk.work.position, chunk.work.stream, samples, changed=self._changed)
+            yield VoteChunk(chunk.work, chunk.start, votes.astype(chunk.votes.dtype), chunk.seconds)
+        self.seconds += time.perf_counter() - started
+
+
+def law(position: int, stream: Stream, samples: np.ndarray, *, changed: bool) -> np.ndarray:
+    """0 is the class, 1 the rival. A uniform number for each sample, by hashing; the changed network's differs near the border."""
+    share = float(np.random.default_rng(position).beta(*SHARES))
+    x = (samples.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x ^= np.uint64((position * 7 + stream.value) * 0x632BE59BD9B4E019 % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    uniform = ((x ^ (x >> np.uint64(31))) >> np.uint64(11)) / 2.0**53
+    votes = (uniform >= share).astype(np.int64)
+    if changed:
+        votes[np.abs(uniform - share) < FLIPS * share * (1 - share)] ^= 1
+    return votes
+
+
+def timed(source: Replaced, run: Any) -> dict[str, float]:
+    source.seconds, source.drawn = 0.0, 0
+    started = time.perf_counter()
+    result = run(source)
+    return {
+        "votes": source.drawn, "seconds": time.perf_counter() - started, "drawing": source.seconds,
+        "certified": float(result.certified.mean()), "passes per input": result.mean_forward_passes,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", default="cifar-resnet20")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="fp32", choices=sorted(PRECISIONS))
+    parser.add_argument("--no-compile", dest="compile", action="store_false")
+    parser.add_argument("--batch-size", type=int, default=None)
+    parser.add_argument("--images", type=int, default=500)
+    parser.add_argument("--at", type=float, default=0.5)
+    parser.add_argument("--samples", type=int, default=10_000, help="most votes of an input, from scratch")
+    parser.add_argument("--most", type=int, default=1_000, help="most replays of an input, from a cache")
+    parser.add_argument("--cached", type=int, default=10_000, help="votes in the cache")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", default=None)
+    options = parser.parse_args()
+    model, shape, _ = network(options.network, options.device)
+    prepared = prepare(model, precision=options.precision, compile=options.compile)
+    images = np.random.default_rng(0).random((options.images, *shape), dtype=np.float32)
+    sampler = Sampler(prepared, images, noise=NOISE, seed=0, batch_size=options.batch_size)
+    batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
+    batch = batch.to(memory_format=torch.channels_last)
+    ready = bare(prepared, batch)
+    cache = cached(options)
+    source, changed = Replaced(sampler, changed=False), Replaced(sampler, changed=True)
+    arms = {
+        "from scratch": (
+            source,
+            lambda s: recert.certify(
+                s, None, noise=NOISE, at=options.at, samples=options.samples, alpha=ALPHA, progress=False
+            ),
+        ),
+        "from a cache": (
+            changed,
+            lambda s: recert.recertify(
+                s, None, cache, at=options.at, samples=options.most, alpha=2 * ALPHA, progress=False
+            ),
+        ),
+    }
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in (*arms, "fixed")}
+    for _ in range(options.rounds):
+        for name, (votes, run) in arms.items():
+            rows = rate(ready, options.device, 1.0)
+            found[name].append(timed(votes, run) | {"bare": rows})
+        each = round(found["from scratch"][-1]["votes"] / options.images)
+        rows, one = rate(ready, options.device, 1.0), Replaced(sampler, changed=False)
+        started = time.perf_counter()
+        for _chunk in one.draw([Work(i, Stream.ESTIMATION, range(each)) for i in range(options.images)]):
+            pass
+        synchronize(options.device)
+        found["fixed"].append(
+            {"votes": one.drawn, "seconds": time.perf_counter() - started, "drawing": one.seconds, "bare": rows}
+        )
+    print(
+        f"{options.network} {options.precision} on {options.device}, batches of {sampler.batch_size}, {options.images} images"
+    )
+    for name, rounds in found.items():
+        whole, drawing = (sorted(r["votes"] / r[part] / r["bare"] for r in rounds) for part in ("seconds", "drawing"))
+        about = "".join(
+            f", {key} {rounds[-1][key]:.4g}" for key in ("certified", "passes per input") if key in rounds[-1]
+        )
+        print(
+            f"{name}: {whole[len(whole) // 2]:.3f} ({whole[0]:.3f} to {whole[-1]:.3f}) of the bare network, while drawing "
+            f"{drawing[len(drawing) // 2]:.3f} ({drawing[0]:.3f} to {drawing[-1]:.3f}); {rounds[-1]['votes']:.0f} votes{about}"
+        )
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"options": vars(options), "batch size": sampler.batch_size, "rounds": found}, file, indent=1)
+
+
+def cached(options: argparse.Namespace) -> recert.Cache:
+    """Votes of the original, by the same law, with no network."""
+
+    def votes(stream: Stream, count: int) -> np.ndarray:
+        return np.stack([law(i, stream, np.arange(count), changed=False) for i in range(options.images)])
+
+    source = recert.StoredVotes(
+        votes(Stream.ESTIMATION, options.cached), selection=votes(Stream.SELECTION, 500), classes=10
+    )
+    return recert.certify(source, None, noise=NOISE, samples=options.cached, selection_samples=500, alpha=ALPHA)
+
+
+if __name__ == "__main__":
+    main()
