@@ -1,6 +1,6 @@
 """recert bundle, recert check"""
 
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,8 +135,11 @@ def check(
 
         known = load_data(data, split=split)
         first = None if original is None else load_model(original, trust=trust).model
-    with nullcontext() if known is None else drawn_progress() as progress:
-        audited = None if known is None else bundles.AuditInputs(known.inputs, progress, known.labels, first)
+    audited = None
+    with ExitStack() as stack:
+        if known is not None:
+            progress = stack.enter_context(drawn_progress())
+            audited = bundles.AuditInputs(known.inputs, progress, known.labels, first)
         found = bundles.check(
             bundle, model=model, result=result, cache=cache, public_key=public_key, trust=trust, audit=audited
         )
