@@ -234,6 +234,18 @@ def test_where_it_cannot_be_loaded_nothing_is_said_of_it(copied: Path, monkeypat
         recert.check(copied)
 
 
+def test_another_version_may_plan_otherwise(copied: Path) -> None:
+    """What a later version gives from the same votes does not make a bundle bad; it is said that it was not checked."""
+    path = copied / "result" / "winner.parquet"
+    forged(path, forward_passes=read_result(path).certificates.forward_passes + 1)
+    listed_anew(copied)
+    assert "are not what the stored votes of both models give" in problem(copied)
+    listed_anew(copied, version="0.0.0")
+    found = recert.check(copied)
+    assert found.holds
+    assert any("as they were by recert 0.0.0" in line for line in found.not_checked)
+
+
 def test_votes_that_are_there_are_looked_at(copied_original: Path) -> None:
     """Whatever the list of contents says of them."""
     path = copied_original / "result" / "base.parquet"

@@ -18,6 +18,7 @@ from recert.recertification.registry import method_named
 from recert.recertification.run import run
 from recert.recertification.task import Task
 from recert.report import Result
+from recert.version import __version__
 
 TOLERANCE, SEARCHED = 1e-9, 1e-3
 COLUMNS = (
@@ -36,8 +37,11 @@ COLUMNS = (
 )
 
 
-def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
-    """Whether the votes of the original and those that were kept of the changed model give this result, to the last row."""
+def compute_again(result: Result, cache: Cache, votes: str, version: str = __version__) -> Findings:
+    """Whether the votes of the original and those that were kept of the changed model give this result, to the last row.
+
+    `version`: of recert, when the bundle was made. Another one may plan otherwise, which is no fault of a result.
+    """
     claimed = result.certificates
     looks = _looks(claimed, cache)
     if not looks:
@@ -56,6 +60,10 @@ def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
     if not anew:
         return left_open("claims: planned looks and families are not planned again")
     differing = min(_differing(claimed, each) for each in anew)
+    if differing and version != __version__:
+        return left_open(
+            f"claims: {differing} rows, which are not planned by recert {__version__} as they were by recert {version}"
+        )
     if differing:
         return wrong(f"claims: {differing} rows of the result are not what the stored votes of both models give")
     return right(
