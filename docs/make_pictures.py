@@ -132,7 +132,9 @@ def allocation() -> None:
     for mean, style in ((100, ":"), (300, "--"), (1_000, "-")):
         beliefs = Beliefs.from_votes(Selection(SelectionCounts(counts)))
         choice = plan_budget(beliefs, [predict], Objective(), mean * len(counts), n // 2)
-        axes.plot(share, choice.passes, label=f"{mean} on average", color=SERIES[0].colour, linestyle=style, marker="")
+        axes.plot(
+            share, choice.passes, label=f"{mean:,} on average", color=SERIES[0].colour, linestyle=style, marker=""
+        )
     axes.set(
         yscale="symlog", ylim=(0, n / 2), xlabel="share of selection votes for the class (of 500)", ylabel="replays"
     )

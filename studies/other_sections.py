@@ -105,8 +105,8 @@ def gamma(found: Found) -> str:
         gamma = "0.995" if in_paper(n) == PAPERS_OWN else "0.99"
         for s in ran.get(n) or above["cells"].get(n, {}):
             r = found.get(n, s, "int8-twin")
-            ours = number(r["share above"][gamma] if r else None, ".3f", _missing(n))
-            rows.append([_name(n), s, gamma, reported(above["cells"], in_paper(n), s, form=".3f"), ours])
+            share = number(r["share above"][gamma] if r else None, ".3f", _missing(n))
+            rows.append([_name(n), s, gamma, reported(above["cells"], in_paper(n), s, form=".3f"), share])
     return f"{text}\n{above['table']}.\n\n" + table(("network", "sigma", "gamma", "paper", "ours"), rows)
 
 
