@@ -15,6 +15,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,23 @@ class Replaced:
         self.seconds += time.perf_counter() - started
 
 
+class Unsampled(Replaced):
+    """The votes alone."""
+
+    def draw(self, works: Sequence[Work], task: str = "sampling", progress: Any = None) -> Iterator[VoteChunk]:
+        for work in works:
+            votes = law(work.position, work.stream, np.asarray(work.samples), changed=self._changed)
+            yield VoteChunk(work, 0, votes.astype(np.uint8), 0.0)
+
+
+@cache
+def share_of(position: int) -> float:
+    return float(np.random.default_rng(position).beta(*SHARES))
+
+
 def law(position: int, stream: Stream, samples: np.ndarray, *, changed: bool) -> np.ndarray:
     """0 is the class, 1 the rival. A uniform number for each sample, by hashing; the changed network's differs near the border."""
-    share = float(np.random.default_rng(position).beta(*SHARES))
+    share = share_of(position)
     x = (samples.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x ^= np.uint64((position * 7 + stream.value) * 0x632BE59BD9B4E019 % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -100,7 +115,7 @@ def main() -> None:
     batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
     batch = batch.to(memory_format=torch.channels_last)
     ready = bare(prepared, batch)
-    cache = cached(options)
+    votes_of_original = cached(options, sampler)
     source, changed = Replaced(sampler, changed=False), Replaced(sampler, changed=True)
     arms = {
         "from scratch": (
@@ -112,7 +127,7 @@ def main() -> None:
         "from a cache": (
             changed,
             lambda s: recert.recertify(
-                s, None, cache, at=options.at, samples=options.most, alpha=2 * ALPHA, progress=False
+                s, None, votes_of_original, at=options.at, samples=options.most, alpha=2 * ALPHA, progress=False
             ),
         ),
     }
@@ -147,16 +162,11 @@ def main() -> None:
             json.dump({"options": vars(options), "batch size": sampler.batch_size, "rounds": found}, file, indent=1)
 
 
-def cached(options: argparse.Namespace) -> recert.Cache:
+def cached(options: argparse.Namespace, sampler: Sampler) -> recert.Cache:
     """Votes of the original, by the same law, with no network."""
-
-    def votes(stream: Stream, count: int) -> np.ndarray:
-        return np.stack([law(i, stream, np.arange(count), changed=False) for i in range(options.images)])
-
-    source = recert.StoredVotes(
-        votes(Stream.ESTIMATION, options.cached), selection=votes(Stream.SELECTION, 500), classes=10
-    )
-    return recert.certify(source, None, noise=NOISE, samples=options.cached, selection_samples=500, alpha=ALPHA)
+    return recert.certify(
+        Unsampled(sampler, changed=False), None, noise=NOISE, samples=options.cached, selection_samples=500, alpha=ALPHA, progress=False
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

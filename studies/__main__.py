@@ -47,6 +47,10 @@ def reproduce(
         ),
     ] = None,
     sigmas: Annotated[str | None, typer.Option(help="Noise scales: 0.25,0.5,1.0.")] = None,
+    noises: Annotated[
+        str | None,
+        typer.Option(help="Noises of any family, in place of --sigmas: laplace:0.35,gaussian:0.5:grid=1/16."),
+    ] = None,
     approximations: Annotated[str | None, typer.Option(help="Changes: fp16,int8-twin,prune:0.1.")] = None,
     count: Annotated[int | None, typer.Option(help="So many of the 500 test images, the first.")] = None,
     samples: Annotated[str | None, typer.Option(help="Votes in the cache, n: 10000,100000.")] = None,
@@ -96,7 +100,7 @@ def reproduce(
 
     clock, chosen = Clock(minutes), study(name)
     grid = _grid(
-        chosen.full if full else chosen.small, networks=networks, sigmas=sigmas, approximations=approximations,
+        chosen.full if full else chosen.small, networks=networks, sigmas=sigmas, noises=noises, approximations=approximations,
         samples=samples, count=count,
     )  # fmt: skip
     if draw_only and no_draw:
@@ -159,6 +163,7 @@ def _grid(
     *,
     networks: str | None,
     sigmas: str | None,
+    noises: str | None,
     approximations: str | None,
     samples: str | None,
     count: int | None,
@@ -166,14 +171,30 @@ def _grid(
     """The study's own cells, with what was given in place of them."""
     if count is not None and count < 1:
         raise typer.BadParameter(f"expected --count of at least 1, got {count}")
+    if sigmas is not None and noises is not None:
+        raise typer.BadParameter("expected --sigmas or --noises, got both")
     given: dict[str, Any] = {
         "networks": None if networks is None else tuple(networks.split(",")),
-        "sigmas": None if sigmas is None else _numbers(sigmas, "sigmas", float),
+        "sigmas": _noises(noises)
+        if noises is not None
+        else None
+        if sigmas is None
+        else _numbers(sigmas, "sigmas", float),
         "approximations": None if approximations is None else tuple(approximations.split(",")),
         "samples": None if samples is None else _numbers(samples, "samples", int),
         "count": count,
     }
     return replace(grid, **{key: value for key, value in given.items() if value is not None})
+
+
+def _noises(text: str) -> tuple[float | str, ...]:
+    """Specs as their noises write them; of plain Gaussian noise sigma, by which its results go."""
+    from recert import Gaussian, parse_noise
+
+    found = [parse_noise(part) for part in text.split(",")]
+    return tuple(
+        float(noise.sigma) if isinstance(noise, Gaussian) and noise.grid is None else noise.spec for noise in found
+    )
 
 
 def _numbers(text: str, name: str, kind: type) -> tuple[float, ...]:

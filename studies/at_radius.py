@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.optimize import brentq
 
 from recert import Cache, Certificates, certify, recertify
 from studies.request import ALPHA, CACHE_ALPHA, SELECTION_SAMPLES, Cell, Request
@@ -15,6 +15,8 @@ from studies.votes import Votes, votes_per_class
 from studies.votes_at_radius import VotesOfBoth, votes_of_both
 
 RADII = (0.25, 0.5, 0.75, 1.0)
+NEARLY_CERTAIN = 1 - 1e-9
+"""Radii that noise does not show even with this probability are left out."""
 BUDGETS = (10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 70, 80, 100, 120, 150, 200, 300, 500, 1_000)
 """Forward passes per input, of the plan."""
 MOST = (100, 200, 400, 1_000, 2_000, 4_000)
@@ -23,7 +25,7 @@ MOST = (100, 200, 400, 1_000, 2_000, 4_000)
 
 def settings(request: Request, cell: Cell) -> dict[str, Any]:
     return cell_settings(
-        request, cell, alpha=ALPHA, cache_alpha=CACHE_ALPHA, selection_samples=SELECTION_SAMPLES, choosing=CHOOSING, radii=RADII,
+        request, cell, alpha=ALPHA, cache_alpha=CACHE_ALPHA, selection_samples=SELECTION_SAMPLES, choosing=CHOOSING, radii=[r for r in RADII if cell.noise.radius(NEARLY_CERTAIN) > r],
         budgets=[b for b in BUDGETS if b <= cell.samples // 2], most=_most(cell), votes=None if request.votes is None else request.votes.name,
     )  # fmt: skip
 
@@ -31,16 +33,17 @@ def settings(request: Request, cell: Cell) -> dict[str, Any]:
 def compute(request: Request, cell: Cell) -> dict[str, Any] | None:
     """For every radius and way: the share certified at it, that with the right class, and mean forward passes."""
     asked = settings(request, cell)
+    radii = asked["radii"]
     with votes_of_both(request, cell) as votes:
         if request.draw_only:
             return None
-        found: dict[str, dict[str, Any]] = {f"{radius:g}": _rules(votes, radius, cell.sigma) for radius in RADII}
+        found: dict[str, dict[str, Any]] = {f"{radius:g}": _rules(votes, radius) for radius in radii}
         for kind in KINDS:
             cache = certify(
                 votes.original, None, noise=votes.noise, seed=request.seed, samples=cell.samples, selection_samples=SELECTION_SAMPLES,
                 alpha=CACHE_ALPHA, certificate=kind,
             )  # fmt: skip
-            for radius in RADII:
+            for radius in radii:
                 request.clock.check()
                 found[f"{radius:g}"] |= _ours(request, votes, cache, asked, radius, kind)
         return {"settings": asked, "radii": found, "flips": votes.flips, **votes.about}
@@ -50,9 +53,9 @@ def _most(cell: Cell) -> list[int]:
     return [*(m for m in MOST if m < cell.samples), cell.samples]
 
 
-def _rules(votes: VotesOfBoth, radius: float, sigma: float) -> dict[str, Any]:
+def _rules(votes: VotesOfBoth, radius: float) -> dict[str, Any]:
     """Others', which are one-sided."""
-    threshold = float(ndtr(radius / sigma))
+    threshold = float(brentq(lambda p: votes.noise.radius(p) - radius, 0.5, NEARLY_CERTAIN, xtol=1e-15))
     count = votes.estimation.shape[1]
     stages = (100, 1_000, count - 1_100) if count > 2_200 else (count // 10, count - count // 10)
     named = {

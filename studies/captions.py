@@ -5,6 +5,7 @@ from typing import Any
 from recert.metrics import cost_at
 from studies.cost_sections import COHEN
 from studies.figures import panels_by_figure
+from studies.request import noise_words
 from studies.results import Result
 from studies.tables import CHANGE_NAMES, NETWORK_NAMES, Found
 
@@ -32,7 +33,7 @@ def _said(figure: str, found: Found) -> tuple[str, str] | None:
 def _costs(group: list[Result]) -> tuple[str, str]:
     s = group[0]["settings"]
     network = NETWORK_NAMES.get(s["network"], s["network"])
-    where = f"{network}, sigma {s['sigma']}, n = {s['samples']:,}, {s['images']} images"
+    where = f"{network}, {noise_words(s['sigma'])}, n = {s['samples']:,}, {s['images']} images"
     changes = [CHANGE_NAMES.get(each["settings"]["approximation"], each["settings"]["approximation"]) for each in group]
     seen = "; ".join(f"{change}: {_saving(result['curves'])}" for change, result in zip(changes, group, strict=True))
     sides = " On the left one-sided certificates, on the right two-sided ones." if len(group) == 1 else ""
@@ -57,8 +58,8 @@ def _saving(curves: dict[str, Any]) -> str:
 def _distribution(found: Found) -> tuple[str, str]:
     largest = found.results[0]["settings"]["network"]
     shares = [
-        f"{result['shares'][-1]:.0%} at sigma {result['settings']['sigma']}"
-        for result in sorted(found.results, key=lambda r: r["settings"]["sigma"])
+        f"{result['shares'][-1]:.0%} at {noise_words(result['settings']['sigma'])}"
+        for result in sorted(found.results, key=lambda r: str(r["settings"]["sigma"]))
         if result["settings"]["network"] == largest
     ]
     name = NETWORK_NAMES.get(largest, largest)

@@ -16,7 +16,8 @@ class Grid:
     """Cells of a study: all combinations, each on the first `count` images. No network: the first whose data is here."""
 
     networks: tuple[str, ...] = ()
-    sigmas: tuple[float, ...] = (0.5,)
+    sigmas: tuple[float | str, ...] = (0.5,)
+    """Of Gaussian noise; or the specs of other noises, such as laplace:0.35."""
     approximations: tuple[str, ...] = ("bf16-weights", "int8-twin", "prune:0.1")
     samples: tuple[int, ...] = (2_000,)
     count: int = 10

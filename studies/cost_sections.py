@@ -4,6 +4,7 @@ from typing import Any
 
 from recert.metrics import cost_at
 from studies.catalogue import APPROXIMATIONS, NETWORKS, QUANTISATIONS
+from studies.request import noise_words
 from studies.results import Result
 from studies.tables import (
     IN_PAPER,
@@ -175,7 +176,7 @@ def large_np(found: Found) -> str:
             for budget in s["budgets"]
         ]  # fmt: skip
         name = NETWORK_NAMES.get(s["network"], s["network"])
-        text += f"{name}, sigma {s['sigma']}, {s['approximation']}, n = {s['samples']:,}, {s['images']} images, {describe_numerics(result['changed']['numerics'])}; ACR (forward passes per image):\n\n"
+        text += f"{name}, {noise_words(s['sigma'])}, {s['approximation']}, n = {s['samples']:,}, {s['images']} images, {describe_numerics(result['changed']['numerics'])}; ACR (forward passes per image):\n\n"
         text += table(("n_p", "irs", "series", "auto", "auto two-sided", "Cohen", "given class"), rows) + "\n"
     return text + costs(found)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from recert.figures import BASELINE, RECERT, new_figure, paper_style, save, series
 from studies.catalogue import APPROXIMATIONS
+from studies.request import noise_words
 from studies.results import Result
 from studies.tables import SHORT_NAMES, Found
 
@@ -90,7 +91,9 @@ def _costs(group: list[Result]) -> Any:
             axes.plot(curve["passes"], curve["ACR"], label=label, **LOOKS[label])
         axes.set(xscale="log", xlabel="forward passes per image", ylabel="average certified radius")
         axes.xaxis.set_major_formatter(_tick)
-        axes.set_title(f"{SHORT_NAMES.get(s['network'], s['network'])}, sigma {s['sigma']}, {s['approximation']}{kind}")
+        axes.set_title(
+            f"{SHORT_NAMES.get(s['network'], s['network'])}, {noise_words(s['sigma'])}, {s['approximation']}{kind}"
+        )
     if len(group) == 1:
         price = 1e3 * group[0]["changed"]["seconds per pass"]
         seconds = panels[-1].secondary_xaxis("top", functions=(lambda passes: price * passes, lambda ms: ms / price))
@@ -106,16 +109,16 @@ def _tick(value: float, _: object) -> str:
 
 
 def _distribution(found: Found) -> Any:
-    by_sigma: dict[float, list[Result]] = {}
+    by_sigma: dict[float | str, list[Result]] = {}
     for result in found.results:
         by_sigma.setdefault(result["settings"]["sigma"], []).append(result)
     figure, panels = new_figure(len(by_sigma))
-    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items()), strict=True):
+    for axes, (sigma, results) in zip(panels, sorted(by_sigma.items(), key=lambda item: str(item[0])), strict=True):
         for number, result in enumerate(results):
             name = SHORT_NAMES.get(result["settings"]["network"], result["settings"]["network"])
             axes.stairs(result["shares"], result["edges"], label=name, color=series(number).colour, linewidth=1.2)
         axes.set(xlabel="lower bound on p_A", ylabel="share of inputs")
-        axes.set_title(f"sigma {sigma}")
+        axes.set_title(noise_words(sigma))
         axes.legend()
     return figure
 

@@ -35,6 +35,7 @@ import recert
 from recert.data import load_data
 from recert.errors import MissingExtra
 from recert.models import LoadedModel, load_model
+from studies.request import sigma_text
 
 SPECS = {
     "tiny-resnet50": "recert.models.imagenet_resnet:tiny_imagenet_resnet50",
@@ -78,9 +79,10 @@ def efficientnet_lite0() -> nn.Module:
     return FromUnitRange(network)
 
 
-def load(network: str, sigma: float, weights: Path | None) -> LoadedModel:
+def load(network: str, sigma: float | str, weights: Path | None) -> LoadedModel:
     """With weights NETWORK-SIGMA.safetensors of a folder, or, if it is not trained here, as others did."""
-    names = [f"{network}-{text}.safetensors" for text in dict.fromkeys((f"{sigma:g}", str(float(sigma))))]
+    texts = dict.fromkeys((f"{sigma:g}", sigma_text(sigma))) if isinstance(sigma, float) else [sigma_text(sigma)]
+    names = [f"{network}-{text}.safetensors" for text in texts]
     files = [] if weights is None or network not in HOW else [weights / name for name in names]
     for file in files:
         if file.is_file():
@@ -89,7 +91,7 @@ def load(network: str, sigma: float, weights: Path | None) -> LoadedModel:
         return load_model(SPECS[network])
     raise ValueError(
         f"expected weights {names[0]} in the folder of --weights, got {weights}, which has none; train them with: "
-        f"python -m studies.imagenet_networks {HOW[network]} {sigma:g}"
+        f"python -m studies.imagenet_networks {HOW[network]} {sigma}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from studies.as_published import LEGEND, measured_rows
 from studies.by_sigma import rows_and_default
 from studies.cost_sections import COHEN, speedup, speedup_text
 from studies.tables import (
@@ -69,7 +70,9 @@ def _network(found: Found, network: str) -> str:
         _large(found, network),
     ]
     folded = _folded(f"{SHORT_NAMES[network]}: all changes, beside the paper's cells of the same sigma", tables)
-    return "\n".join(part for part in (*parts, folded) if part)
+    seconds = "\n".join(f"Sigma {sigma}:\n\n{measured_rows(found, network, str(sigma))}" for sigma in sigmas)
+    measured = _folded(f"{SHORT_NAMES[network]}: by the measure of the authors, and in seconds", f"{LEGEND}\n{seconds}")
+    return "\n".join(part for part in (*parts, folded, measured) if part)
 
 
 def _folded(heading: str, text: str) -> str:

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from recert import Gaussian, RecertError, VoteSource, open_source, prepare
+from recert import Noise, RecertError, VoteSource, open_source, prepare
 from recert.approximations import Calibration, approximate, needs_calibration
 from recert.data import Dataset, load_data
 from recert.models import LoadedModel, load_model
 from studies.imagenet_networks import SPECS, clean_answers, load
-from studies.request import IMAGES, Cell, Request
+from studies.request import IMAGES, Cell, Request, noise_of, noise_words, sigma_text
 from studies.stores import About, StudyVotes
 
 ORIGINAL = "original"
@@ -28,7 +28,7 @@ class NetworkSpec:
     """Which network a store of votes belongs to: trained for a noise, changed or not, under the noise of a seed."""
 
     network: str
-    sigma: float
+    sigma: float | str
     approximation: str
     seed: int
 
@@ -54,7 +54,7 @@ def open_votes(request: Request, cell: Cell, approximation: str, *, seed: int | 
 def open_network(request: Request, spec: NetworkSpec, batch_size: int | None) -> tuple[VoteSource, About]:
     """Load a network, and say whose votes it will give. `batch_size` is that of votes that are there already."""
     check_device(request.device)
-    noise = Gaussian(spec.sigma)
+    noise = noise_of(spec.sigma)
     data = images(data_spec(spec.network, request.data), request.grid.count)
     assert data.labels is not None
     model, description, facts = _changed(request, spec, data, noise)
@@ -62,7 +62,7 @@ def open_network(request: Request, spec: NetworkSpec, batch_size: int | None) ->
     source = open_source(
         model, data.inputs, noise=noise, seed=spec.seed, batch_size=request.batch_size or batch_size
     )  # fmt: skip
-    request.log(f"{spec.network}, sigma {spec.sigma:g}, {spec.approximation}: {description}")
+    request.log(f"{spec.network}, {noise_words(spec.sigma)}, {spec.approximation}: {description}")
     about = About(
         network=spec.network, approximation=spec.approximation, noise=noise.spec, seed=spec.seed, data=data.name,
         digests=source.digests, indices=data.indices.tolist(), labels=data.labels.tolist(), clean=clean_answers(model, data.inputs).tolist(),
@@ -71,9 +71,7 @@ def open_network(request: Request, spec: NetworkSpec, batch_size: int | None) ->
     return source, about
 
 
-def _changed(
-    request: Request, spec: NetworkSpec, data: Dataset, noise: Gaussian
-) -> tuple[nn.Module, str, dict[str, str]]:
+def _changed(request: Request, spec: NetworkSpec, data: Dataset, noise: Noise) -> tuple[nn.Module, str, dict[str, str]]:
     """The network with its change, one line about it, and what was measured while it was changed."""
     loaded = load_network(spec.network, spec.sigma, request.weights)
     model = loaded.model.to(request.device)
@@ -121,7 +119,7 @@ def resolved(request: Request) -> Request:
     return replace(request, grid=replace(request.grid, networks=(network,)))
 
 
-def load_network(network: str, sigma: float, weights: Path | None) -> LoadedModel:
+def load_network(network: str, sigma: float | str, weights: Path | None) -> LoadedModel:
     """With own weights (NETWORK-SIGMA.safetensors in a folder) if they are there, else with those that are shipped."""
     if network in SPECS:
         return load(network, sigma, weights)
@@ -134,15 +132,6 @@ def load_network(network: str, sigma: float, weights: Path | None) -> LoadedMode
     except ValueError as error:
         missing = "" if file is None else f"; there is no {file} either"
         raise ValueError(f"{error}{missing}; name the folder of trained weights by --weights") from None
-
-
-def sigma_text(sigma: float) -> str:
-    """As weights are named.
-
-    >>> sigma_text(1), sigma_text(0.25)
-    ('1.0', '0.25')
-    """
-    return str(float(sigma))
 
 
 def data_spec(network: str, data: str) -> str:

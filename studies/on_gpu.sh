@@ -7,6 +7,7 @@
 #   headline50     its votes for the headline, n = 100,000, sigma 1.0      after train
 #   followed       EfficientNet-lite0 fine-tuned without labels, sigma .25 needs $DATA/others as well
 #   resnet20       votes of the shipped networks for CIFAR-10              needs $DATA/cifar-10-batches-bin/test_batch.bin
+#   radius         their votes for the study at-radius, few images          the same
 #   million        tables for n = 1,000,000 at sigma .25 and .5            the same
 #   consistency    ResNet-20 trained with and without consistency          needs all of CIFAR-10
 #   resnet110      ResNet-110 at sigma 1.0 and its headline                the same
@@ -64,6 +65,7 @@ resnet20() {
   draw samples "${CIFAR[@]}" --count "$FEW" --samples "$SAMPLES,$LARGE" --approximations fp16,bf16,int8-twin
   draw gamma-as-published "${CIFAR[@]}" --sigmas 0.5 --count "$FEW" --samples "$SAMPLES"
 }
+radius() { draw at-radius "${CIFAR[@]}" --sigmas 0.25,1.0 --count "$FEW" --samples "$SAMPLES" --approximations "$CHANGES"; }
 # Votes of a million are too many to carry: the tables are made here.
 million() {
   study samples "${CIFAR[@]}" --sigmas "${MILLION_SIGMAS:-0.25,0.5}" --count "$FEW" --samples "$MILLION" --approximations fp16,bf16,int8-twin --store runs/million \
@@ -97,6 +99,11 @@ all_tables() {
     tables_of runs/studies cifar-resnet20 "$sigma" "${CIFAR[@]}" --count "$CIFAR_COUNT" --samples "$SAMPLES" --out "$RESULTS"
   done
   for sigma in 0.12 0.25; do tables_of runs/studies efficientnet-lite0 "$sigma" "${LITE[@]}" --out "$RESULTS"; done
+  for sigma in 0.25 1.0; do  # .5 is made from votes in a file
+    if [ -d "runs/studies/cifar-resnet20-$sigma-original" ]; then
+      echo "at-radius ${CIFAR[*]} --sigmas $sigma --count $FEW --samples $SAMPLES --approximations $CHANGES --out $RESULTS"
+    fi
+  done
   tables_of runs/studies efficientnet-lite0-followed 0.25 "${FOLLOWED[@]}" --out "$RESULTS"
   if [ -d runs/large/tiny-resnet50-1.0-original ]; then echo "headline ${TINY_LARGE[*]} --out $RESULTS"; fi
   if [ -d runs/large/cifar-resnet110-1.0-original ]; then

@@ -147,7 +147,7 @@ def accuracy(found: Found) -> str:
     for kind in ("standard", "smoothed"):
         rows = []
         for n in dict.fromkeys([*NETWORKS, *found.all("network")]):
-            for s in dict.fromkeys(["0.25", "0.5", "1.0", *map(str, sorted(found.all("sigma")))]):
+            for s in dict.fromkeys(["0.25", "0.5", "1.0", *map(str, sorted(found.all("sigma"), key=str))]):
                 results = [found.get(n, s, c) for c in changes]
                 published = [
                     reported(reference[kind]["cells"], in_paper(n), s, IN_PAPER.get(c, c), form=".1f") for c in changes

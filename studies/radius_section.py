@@ -24,7 +24,7 @@ budgets, and the ratio of both (below 1: one by one is cheaper). A dash: no budg
 
 def at_radius(found: Found) -> str:
     """What each way certifies, and at equal share what it costs."""
-    ran = sorted(found.results, key=lambda r: (r["settings"]["network"], r["settings"]["sigma"], r["flips"]))
+    ran = sorted(found.results, key=lambda r: (r["settings"]["network"], str(r["settings"]["sigma"]), r["flips"]))
     if not ran:
         return f"{NOT_RUN}\n"
     return f"{LEGEND}\n{_shares(ran)}\n{EQUAL}\n{_equal_shares(ran)}\n{_not_run(found)}"
@@ -33,14 +33,14 @@ def at_radius(found: Found) -> str:
 def _name(result: Result) -> list[str]:
     s = result["settings"]
     return [
-        NETWORK_NAMES.get(s["network"], s["network"]), f"{s['sigma']:g}", NAMES.get(s["approximation"], s["approximation"]), f"{result['flips']:.2%}"
+        NETWORK_NAMES.get(s["network"], s["network"]), s["sigma"] if isinstance(s["sigma"], str) else f"{s['sigma']:g}", NAMES.get(s["approximation"], s["approximation"]), f"{result['flips']:.2%}"
     ]  # fmt: skip
 
 
 def _shares(ran: list[Result]) -> str:
     rows = []
     for result in ran:
-        for radius in SHOWN:
+        for radius in (r for r in SHOWN if r in result["radii"]):
             ways = result["radii"][radius]
             cohen = sorted(
                 (name for name in ways if name.startswith("Cohen")), key=lambda n: ways[n]["passes"], reverse=True
@@ -59,7 +59,7 @@ def _shares(ran: list[Result]) -> str:
 def _equal_shares(ran: list[Result]) -> str:
     rows = []
     for result in ran:
-        for radius in SHOWN:
+        for radius in (r for r in SHOWN if r in result["radii"]):
             cells = []
             for kind in KINDS:
                 for most in AT_MOST:
@@ -75,7 +75,7 @@ def _equal_shares(ran: list[Result]) -> str:
 
 
 def _not_run(found: Found) -> str:
-    ran = {(r["settings"]["network"], float(r["settings"]["sigma"])) for r in found.results}
+    ran = {(r["settings"]["network"], r["settings"]["sigma"]) for r in found.results}
     missing = [f"{NETWORK_NAMES[n]} at sigma {s:g}" for n in NETWORKS for s in SIGMAS if (n, s) not in ran]
     return f"{NOT_RUN.capitalize()}: {', '.join(missing)}.\n" if missing else ""
 

@@ -1,13 +1,14 @@
 """What one run of a study is asked for, and when it has to stop."""
 
 import itertools
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recert import RecertError
+from recert import Gaussian, Noise, RecertError, parse_noise
 from studies.catalogue import Grid, Study
 
 ALPHA, CACHE_ALPHA = 0.002, 0.001
@@ -39,15 +40,46 @@ class Cell:
     """One entry of a table: a network trained for a noise, changed in one way, with so many cached votes."""
 
     network: str
-    sigma: float
+    sigma: float | str
+    """Of Gaussian noise; or the spec of another noise."""
     approximation: str
     samples: int
     count: int
 
     @property
     def name(self) -> str:
-        sigma = f"{self.sigma:g}" if self.sigma % 1 else f"{self.sigma:.1f}"
-        return f"{self.network}-{sigma}-{self.approximation.replace(':', '-')}-n{self.samples}"
+        return f"{self.network}-{_short_text(self.sigma)}-{self.approximation.replace(':', '-')}-n{self.samples}"
+
+    @property
+    def noise(self) -> Noise:
+        return noise_of(self.sigma)
+
+
+def noise_of(sigma: float | str) -> Noise:
+    """Gaussian noise of this sigma, or the noise of a spec."""
+    return parse_noise(sigma) if isinstance(sigma, str) else Gaussian(sigma)
+
+
+def noise_words(sigma: float | str) -> str:
+    """As captions name it.
+
+    >>> noise_words(0.25), noise_words("laplace:0.35")
+    ('sigma 0.25', 'laplace:0.35')
+    """
+    return sigma if isinstance(sigma, str) else f"sigma {sigma}"
+
+
+def sigma_text(sigma: float | str) -> str:
+    """As weights and stores are named; other noises as `recert train` names their weights.
+
+    >>> sigma_text(1), sigma_text(0.25), sigma_text("gaussian:0.5:grid=1/16")
+    ('1.0', '0.25', 'gaussian-0.5-grid-1-16')
+    """
+    return re.sub(r"[^A-Za-z0-9.]+", "-", sigma) if isinstance(sigma, str) else str(float(sigma))
+
+
+def _short_text(sigma: float | str) -> str:
+    return f"{sigma:g}" if isinstance(sigma, float) and sigma % 1 else sigma_text(sigma)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recert import Gaussian, Noise, StoredVotes, Stream, VoteSource
+from recert import Noise, StoredVotes, Stream, VoteSource
 from studies.networks import ORIGINAL, open_votes
 from studies.request import SELECTION_SAMPLES, Cell, Request
 from studies.settings import provenance
@@ -76,7 +76,7 @@ def votes_in_file(path: Path, cell: Cell) -> VotesOfBoth:
     )
     every = np.concatenate([after[:, cached], after[:, fresh]], axis=1)
     return VotesOfBoth(
-        original, changed, StoredVotes(every, selection=after[:, :SELECTION_SAMPLES], classes=classes), Gaussian(cell.sigma), labels,
+        original, changed, StoredVotes(every, selection=after[:, :SELECTION_SAMPLES], classes=classes), cell.noise, labels,
         after[:, :SELECTION_SAMPLES].astype(np.uint8), every.astype(np.uint8), float((before[:, cached] != after[:, cached]).mean()),
         {"file": path.name},
     )  # fmt: skip

@@ -263,6 +263,14 @@ def test_a_function_with_randomness_of_its_own_is_refused(batch_size: int) -> No
         )
 
 
+def test_a_function_that_cannot_be_certified_leaves_no_store(tmp_path: Path) -> None:
+    """Another one, under another name, may be certified there."""
+    generator = torch.Generator().manual_seed(0)
+    with pytest.raises(UnusableModel, match="not deterministic"):
+        certify(lambda b: torch.rand((len(b), 3), generator=generator), classes=3, store=tmp_path / "s", identity="a")
+    certify(Service(), classes=3, store=tmp_path / "s", identity="b")
+
+
 def test_what_only_full_batches_show_is_found_when_votes_are_asked_again() -> None:
     """Beyond the sixteenth row of a batch the label is another: no probe of four rows sees it."""
 
@@ -393,6 +401,16 @@ def test_an_input_on_which_the_service_fails_is_named_and_the_others_go_on(
     assert missing == {kept.manifest.inputs[2]}
     # No row of it is sent any more once it has failed, but for what was under way.
     assert service.rows < 5 * 700 + 2 * (in_flight + 4) * 64 + 60
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_the_first_inputs_may_be_those_that_it_fails_on(classes: int | None) -> None:
+    x = points(6)
+    x[:3, 0] = BRIGHT
+    with pytest.raises(UnusableInputs, match="failed on 3 of 6 inputs"):
+        recert.certify(Service(fails=bright(ValueError("too bright"))), x, noise=NOISE, samples=200, classes=classes)
+    with pytest.raises(UnusableModel, match="fails on a batch"):
+        certify(Service(fails=lambda *_: ValueError("never")), classes=classes)
 
 
 def test_neighbours_on_which_the_service_always_fails_are_not_taken_for_a_service_that_is_down() -> None:
@@ -566,8 +584,14 @@ def test_functions_on_the_command_line(command: Callable[..., str]) -> None:
     assert "the function was given 2,427 rows" in command("certify", "make", *store, *named)
     requests = sent()
     assert (sum(requests), len(requests)) == (2_427, 41)
-    command("recertify", "remote", "--store", "s", "--samples", "50", "--identity", "api-2")
-    assert max(sent()) == 10
+    again = ["--store", "s", "--samples", "50", "--identity", "api-2"]
+    bill = "about 6 inputs, 300 votes and 7 rows to check the function: 307 rows in about 33 requests of at most 10"
+    assert bill in command("recertify", "remote", *again, "--dry-run")
+    assert sent() == []
+    command("recertify", "remote", *again)
+    requests = sent()
+    assert max(requests) == 10
+    assert 300 < sum(requests) <= 307
     command("cache audit s", "make", "--samples", "100", *named, code=3)  # too few to decide
     assert sum(sent()) == 600 + 3
     command("predict", "make_labels", "--samples", "50", "--classes", "3")

@@ -29,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recert.errors import UnusableModel
+from recert.models import walk
 from recert.models.digest import identify
 from recert.models.inference import prepare
 from tests.test_identity_hidden import with_forward
@@ -37,7 +38,7 @@ from tests.test_identity_pairs import Holds, HoldsApplied, Times, from_source, i
 Make = Callable[[float], nn.Module]
 TOLD_APART: dict[str, Make] = {}
 REFUSED: dict[str, Make] = {}
-SOFTSIGN = F.softsign
+SOFTSIGN, SOFTMAX, ADD = F.softsign, F.softmax, Tensor.__add__
 KEPT: list[Any] = []
 """What must live as long as a model that only refers to it."""
 
@@ -179,6 +180,12 @@ def a_module_that_an_attribute_names(v: float) -> nn.Module:
 
 
 @refused
+def a_module_by_another_name_of_sys(v: float) -> nn.Module:
+    helpers(BY=v)
+    return asks("return x * s.modules.get(self.held).BY", "user_helpers", s=sys)
+
+
+@refused
 def a_computed_module_beside_one_that_is_named(v: float) -> nn.Module:
     helpers(BY=v)
     return asks(
@@ -241,6 +248,39 @@ def a_method_put_into_tensors(v: float) -> nn.Module:
 def a_function_put_into_a_package(v: float) -> nn.Module:
     np.scale_of_all = (lambda: 1.0) if v > 0 else (lambda: -1.0)  # type: ignore[attr-defined]
     return asks("return x * np.scale_of_all()", np=np)
+
+
+@told_apart
+def an_operator_of_tensors_that_was_replaced(v: float) -> nn.Module:
+    Tensor.__add__ = (lambda a, b: ADD(a, b)) if v > 0 else (lambda a, b: -ADD(a, b))  # type: ignore[method-assign]
+    return asks("return x + 1.0")
+
+
+@told_apart
+def a_function_that_only_torch_calls(v: float) -> nn.Module:
+    F.softmax = (lambda *a, **k: SOFTMAX(*a, **k)) if v > 0 else (lambda *a, **k: 2 * SOFTMAX(*a, **k))
+    torch.manual_seed(0)
+    return asks("return self.held(x[None], x[None], x[None])[0][0]", nn.MultiheadAttention(4, 1, batch_first=True))
+
+
+@told_apart
+def a_partial_in_the_place_of_a_function(v: float) -> nn.Module:
+    F.scaled = functools.partial(torch.mul, other=v)  # type: ignore[attr-defined]
+    return asks("return F.scaled(x)", F=F)
+
+
+@told_apart
+def an_object_in_the_place_of_a_function(v: float) -> nn.Module:
+    F.scaled = Scales(v)  # type: ignore[attr-defined]
+    return asks("return F.scaled(x)", F=F)
+
+
+class Scales:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x * self.by
 
 
 @told_apart
@@ -353,6 +393,68 @@ def a_class_called_like_that_of_torch_compile(v: float) -> nn.Module:
         f"    def forward(self, x):\n        return self._orig_mod(x) * {v}\n\nModel = OptimizedModule\n"
     )
     model: nn.Module = from_source(source)(linear())
+    return model
+
+
+MARKED = "class Plus:\n    pass\nclass Minus:\n    pass\nclass Kind({kind}):\n    pass\n"
+
+
+def marked(body: str, v: float, before: str = "") -> nn.Module:
+    """A model that asks of what class an object is. Nothing but its base tells the two classes apart."""
+    model: nn.Module = from_source(
+        f"import functools\n{MARKED.format(kind='Plus' if v > 0 else 'Minus')}{before}"
+        f"class Model(nn.Module):\n    def forward(self, x):\n        {body}\n"
+    )()
+    return model
+
+
+@told_apart
+def a_base_class_that_only_marks(v: float) -> nn.Module:
+    return marked("return x * (1 if isinstance(Kind(), Plus) else -1)", v)
+
+
+@told_apart
+def a_marked_class_that_is_matched(v: float) -> nn.Module:
+    return marked("match Kind():\n            case Plus():\n                return x\n        return -x", v)
+
+
+@told_apart
+def a_function_chosen_by_what_only_marks(v: float) -> nn.Module:
+    before = "@functools.singledispatch\ndef turn(kind, x):\n    return -x\n\n@turn.register\ndef _(kind: Plus, x):\n    return x\n\n"
+    return marked("return turn(Kind(), x)", v, before)
+
+
+@told_apart
+def the_order_of_attributes(v: float) -> nn.Module:
+    model = asks("return x * list(vars(self).values())[-1]")
+    for name, value in (("a", 1.0), ("b", -1.0)) if v > 0 else (("b", -1.0), ("a", 1.0)):
+        setattr(model, name, value)
+    return model
+
+
+@told_apart
+def the_order_of_attributes_of_an_object(v: float) -> nn.Module:
+    values = {"a": 1.0, "b": -1.0} if v > 0 else {"b": -1.0, "a": 1.0}
+    return asks("return x * list(vars(self.held).values())[-1]", types.SimpleNamespace(**values))
+
+
+@told_apart
+def the_order_of_members_of_a_class(v: float) -> nn.Module:
+    members = "    a = 1.0\n    b = -1.0\n" if v > 0 else "    b = -1.0\n    a = 1.0\n"
+    model: nn.Module = from_source(
+        f"class Kind:\n{members}class Model(nn.Module):\n    def forward(self, x):\n"
+        "        return x * [y for n, y in vars(Kind).items() if len(n) == 1][0]\n"
+    )()
+    return model
+
+
+@told_apart
+def a_weight_that_is_a_buffer(v: float) -> nn.Module:
+    model = asks("return x * (1 + len(list(self.parameters())))")
+    if v > 0:
+        model.register_buffer("a", torch.ones(1))
+    else:
+        model.a = nn.Parameter(torch.ones(1))
     return model
 
 
@@ -570,6 +672,14 @@ def what_a_view_is_of(v: float) -> nn.Module:
 
 
 @told_apart
+def how_a_weight_lies_in_memory(v: float) -> nn.Module:
+    values = torch.arange(4.0).reshape(2, 2)
+    model = asks("return x * self.values.as_strided((4,), (1,))")
+    model.register_buffer("values", values if v > 0 else values.T.contiguous().T)
+    return model
+
+
+@told_apart
 def a_gradient_that_forward_reads(v: float) -> nn.Module:
     model = linear()
     model.weight.grad = torch.full((3, 4), v)
@@ -667,6 +777,9 @@ def two_layers() -> nn.Module:
 
 
 HARMLESS: dict[str, Callable[[], nn.Module]] = {
+    "its own list of modules": lambda: asks(
+        "modules = list(self.modules()); modules[len(x) - 2]; return x * min(2, sys.maxsize)", sys=sys
+    ),
     "a global counter": lambda: asks("global CALLS; CALLS += 1; return x * 2", CALLS=0),
     "a counter of a class": lambda: from_source(
         "class Model(nn.Module):\n    calls = 0\n    def forward(self, x):\n        Model.calls += 1\n        return x * 2\n"
@@ -711,6 +824,23 @@ def test_a_module_that_looks_itself_up(tmp_path: pathlib.Path, monkeypatch: pyte
     assert identities[0] != identities[1]
 
 
+class Told:
+    """An object that leads back to what holds it."""
+
+    def __init__(self) -> None:
+        self.back: Any = None
+
+
+def test_what_leads_back_to_itself_ends() -> None:
+    told, logger = Told(), logging.Logger("any")
+    kind = enum.Enum("Kind", {"A": told, "B": 1})
+    told.back, logger.told = [kind.A, logger], told  # type: ignore[attr-defined]
+    assert (
+        identify(asks("return x * (type(self.held).B.value + len(self.held.value.back[1].told.back))", kind.A)).nameless
+        is None
+    )  # type: ignore[attr-defined]
+
+
 # ---- what takes too long to look through ----
 
 
@@ -729,8 +859,11 @@ def doubled(times: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("held", "why"), [(nested(5_000), "nested too deeply"), (doubled(60), "in more than 100,000 ways")]
+    ("held", "why"), [(nested(5_000), "nested too deeply"), (doubled(60), "in more than 1,000 ways")]
 )
-def test_a_model_that_cannot_be_looked_through_is_an_error_of_ours(held: Any, why: str) -> None:
+def test_a_model_that_cannot_be_looked_through_is_an_error_of_ours(
+    held: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "MOST_VISITS", 1_000)  # 100,000 take a second
     with pytest.raises(UnusableModel, match=why):
         identify(Holds(held))

@@ -607,13 +607,13 @@ def test_tables_of_large_caches_are_searched_as_if_they_were_smaller(
     samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search takes as long as there are votes; what a plan expects may be a little wrong."""
-    searched, lower_bound = set(), Series.lower_bound
+    searched, about = set(), Series.about
 
     def noting(self: Series, of: EventCounts, samples: int, alpha: float) -> Any:
         searched.add(samples)
-        return lower_bound(self, of, samples, alpha)
+        return about(self, of, samples, alpha)
 
-    monkeypatch.setattr(Series, "lower_bound", noting)
+    monkeypatch.setattr(Series, "about", noting)
     bound_table.__wrapped__(Series(), Circumstances(samples, 0.001, NOISE, 0.02), 100)
     assert searched == {samples if samples <= 100_000 else 50_000}
 

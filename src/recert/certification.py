@@ -12,6 +12,7 @@ import torch
 
 from recert import bounds, sequential
 from recert.cache import Cache, Manifest
+from recert.cache.signatures import warn_if_not_signed
 from recert.caching import CachingSource
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.certificates.claims import outcome_column
@@ -135,6 +136,8 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     _check_one_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before, sent = None if store is None else Cache.manifest_at(store), rows_sent(model)
+    if store is not None and before is not None:
+        warn_if_not_signed(store)
     if at is not None:
         if plan is not None:
             raise ValueError(

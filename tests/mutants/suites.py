@@ -75,6 +75,7 @@ TOO_SLOW = (
     "tests/test_looks.py::test_planned_looks_hold_together[auto]",
     "tests/test_looks.py::test_what_is_said_of_a_grown_family_holds",
     "tests/bounds/test_joint_search.py::test_no_outcome_is_bounded_below",
+    "tests/bounds/test_joint_search.py::test_little_is_lost_by_the_tolerance",
     "tests/cache/test_cache.py::test_two_processes_do_not_write_to_one_store",
     "tests/choosing/test_select.py::test_same_winner_as_exhaustive_certification_on_digits",
     "tests/choosing/test_cli.py::test_candidates_may_be_files",
@@ -140,7 +141,11 @@ SUITES = (
             "tests/test_recertify.py",
         ),
     ),
-    Suite("sequential", ("sequential/",), ("tests/sequential/test_decisions.py", "src/recert/sequential/")),
+    Suite(
+        "sequential",
+        ("sequential/",),
+        ("tests/sequential/test_decisions.py", "tests/sequential/test_levels.py", "src/recert/sequential/"),
+    ),
     Suite("smoothed", ("smoothed.py",), ("tests/test_smoothed.py",)),
     Suite(
         "recertification",
@@ -149,6 +154,7 @@ SUITES = (
             "tests/test_misuse.py",
             "tests/test_guarantee.py",
             "tests/test_recertify.py",
+            "tests/test_ahead.py",
             "tests/test_planning.py",
             "tests/test_looks.py",
             "tests/test_looks_counted.py",

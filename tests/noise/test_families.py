@@ -164,6 +164,39 @@ def test_everything_works_with_any_noise(family: str, method: str, tmp_path: Pat
     assert recert.audit(Ramp().eval(), x, tmp_path, samples=40).wrong.sum() == 0
 
 
+def test_other_verbs_work_with_any_noise(family: str) -> None:
+    """Predicting, plans, decisions at a radius, requests, proxies and comparing: none claims more than what is true."""
+    noise = EXAMPLES[family][0]
+    x = np.stack([np.arange(1, 17) / 16 * noise.scale * 2, np.zeros(16)], axis=1).astype(np.float32)
+    model, modified, ones = Ramp().eval(), Ramp(0.01).eval(), np.ones(16, int)
+
+    def truth(shift: float) -> np.ndarray:
+        return x[:, 0].astype(float) + shift  # the distance to the boundary, along an axis and so in every norm
+
+    assert recert.predict(model, x, noise=noise, samples=500).prediction[8:].tolist() == [1] * 8
+    cache = recert.certify(model, x, noise=noise, samples=1_000, selection_samples=200)
+    radius = 0.3 * noise.scale
+    found = {
+        "plan": recert.certify(model, x, noise=noise, samples=500, plan="acr").certificates,
+        "at": recert.certify(model, x, noise=noise, samples=1_000, at=radius),
+        "proxy": recert.certify_by_proxy(
+            model, x, proxy=modified, noise=noise, samples=1_000, transfer=300
+        ).certificates,
+        "accuracy": recert.recertify(modified, x, cache, samples=300, plan=f"accuracy:{radius}"),
+        "at from a cache": recert.recertify(modified, x, cache, samples=500, at=radius),
+    }
+    for name, result in found.items():
+        allowed = truth(0.01 if name in ("accuracy", "at from a cache") else 0.0)
+        assert result.certified.sum() >= 6, name
+        assert (result.radius[result.certified] <= allowed[result.certified]).all(), name
+        assert noise.norm in result.guarantee, name
+    answers = recert.Smoothed(model, noise, samples=500, seed=1).answers(x, radius=True)
+    assert (answers.radius > 0).sum() >= 8
+    assert (answers.radius < truth(0.0)).all()
+    curves = recert.compare(modified, x, cache, ones, budgets=[100, 300], methods=["auto", "irs"]).methods
+    assert all(curve.radii[-1] > 0 for curve in curves.values())
+
+
 def test_select_works_with_any_noise(family: str) -> None:
     noise = EXAMPLES[family][0]
     x = np.stack([np.arange(1, 13) / 16, np.zeros(12)], axis=1).astype(np.float32)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import recert
 from recert.cli import app
+from recert.cli.requirements import said_of
 from recert.errors import UnusableInputs
 from recert.noise import Stream
 
@@ -126,6 +127,14 @@ class TestCommandLine:
         )  # fmt: skip
         assert result.exit_code == code
         assert f"{word}: accuracy:0.5>={limit}" in result.stderr
+        # With which guarantee: certificates, or none.
+        said = " ".join(result.stderr.split())
+        wanted = (
+            "each of its certificates holds with probability at least 0.998"
+            if code == 0
+            else "at most: these votes show no more"
+        )
+        assert wanted in said
         # Once it is decided, either way, the rest is not drawn.
         assert "inputs undecided" in result.stderr
 
@@ -135,6 +144,12 @@ class TestCommandLine:
         )
         assert result.exit_code != 0
         assert "expected no --proxy with --at" in str(result.exception or result.stderr)
+
+
+def test_certificates_of_a_family_are_said_to_hold_together() -> None:
+    result = recert.certify(network(), inputs(), noise=NOISE, at=0.1, samples=2_000, family="bonferroni")
+    said = said_of("accuracy:0.1>=0.1", True, 0.5, result, result.prediction)
+    assert "its certificates hold together with probability at least 0.999" in said
 
 
 def test_a_store_with_a_plan_keeps_it(tmp_path: Path) -> None:

@@ -152,6 +152,6 @@ def test_the_committed_shares_are_those_of_the_votes() -> None:
     committed = json.loads((results / "cifar-resnet20-0.5-fp16-n8500.json").read_text())
     request = Request(STUDIES["at-radius"], STUDIES["at-radius"].full, Path(), Path(), "", votes=file)
     with votes_of_both(request, Cell("cifar-resnet20", 0.5, "fp16", 8_500, 500)) as votes:
-        found = at_radius._rules(votes, 0.5, 0.5)
+        found = at_radius._rules(votes, 0.5)
     for name, point in found.items():
         assert point["share"] == pytest.approx(committed["radii"]["0.5"][name]["share"])

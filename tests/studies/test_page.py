@@ -144,6 +144,8 @@ def test_networks_of_imagenets_classes_stand_beside_the_papers(tmp_path: Path) -
     ]  # beside the paper's for sigma 1
     assert "Sigma 1.0: smoothed accuracy 32.1%, without noise 25.0% (250 images; trained with gaussian:1.0)" in ours
     assert "published 1.33, irs 2.50, recert 6.00" in ours
+    assert "by the measure of the authors, and in seconds" in ours
+    assert row(ours.partition("in seconds</summary>")[2], "| fp16 |")[:2] == ["fp16", "1.43"]
     assert row(ours, "| pruned by 20% | 0.87 | 0.87") == ["pruned by 20%", "0.87", "0.87", "1.01"]
     assert {len(rows[0]) for rows in tables_in(in_view(text))} <= {6}
     assert "Nothing is claimed" not in text

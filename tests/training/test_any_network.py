@@ -289,6 +289,7 @@ BAD = {
         {"model": nn.Linear(4, 2), "data": (np.ones((9, 4), np.float32), [0] * 9), "flip": True},
         "to flip or crop",
     ),
+    "name": ({"name": "../other"}, "expected a name without folders, got '../other'"),
     "file": ({"start": Path("nothing.pt")}, "which does not exist"),
 }
 

@@ -18,6 +18,7 @@ from recert.recertification.registry import method_named
 from recert.recertification.run import run
 from recert.recertification.task import Task
 from recert.report import Result
+from recert.version import __version__
 
 TOLERANCE, SEARCHED = 1e-9, 1e-3
 COLUMNS = (
@@ -36,8 +37,11 @@ COLUMNS = (
 )
 
 
-def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
-    """Whether the votes of the original and those that were kept of the changed model give this result, to the last row."""
+def compute_again(result: Result, cache: Cache, votes: str, version: str = __version__) -> Findings:
+    """Whether the votes of the original and those that were kept of the changed model give this result, to the last row.
+
+    `version`: of recert, when the bundle was made. Another one may plan otherwise, which is no fault of a result.
+    """
     claimed = result.certificates
     looks = _looks(claimed, cache)
     if not looks:
@@ -56,6 +60,10 @@ def compute_again(result: Result, cache: Cache, votes: str) -> Findings:
     if not anew:
         return left_open("claims: planned looks and families are not planned again")
     differing = min(_differing(claimed, each) for each in anew)
+    if differing and version != __version__:
+        return left_open(
+            f"claims: {differing} rows, which are not planned by recert {__version__} as they were by recert {version}"
+        )
     if differing:
         return wrong(f"claims: {differing} rows of the result are not what the stored votes of both models give")
     return right(
@@ -120,16 +128,15 @@ def _chosen_again(result: Result, look: Look, cache: Cache, source: CachingSourc
     labels = np.array([by_digest[digest] for digest in source.digests], dtype=np.int64)
     digests, positions, rows = distinct(source.digests)
     objective = _objective(asked["metric"])
-    finalist = round(np.log2(asked["of"] / asked["alpha"]))
-    if objective is None or finalist < 1:
-        raise ValueError("it was chosen by no metric, or with no share of an error")
+    if objective is None:
+        raise ValueError("it was chosen by no metric")
     if result.certificates.settings.error < asked["of"] * (1 - TOLERANCE):
         raise ValueError(f"its error is that of the whole choice, {asked['of']:g}, and not the one that is stated")
     search = Search(
         cache=cache.about(digests), positions=positions, rows=rows, labels=labels, objective=objective, tolerance=asked["tolerance"],
         alpha=asked["of"], claims=1, samples=look.samples, progress=None,
     )  # fmt: skip
-    return search.certified_again(source, finalist)
+    return search.certified_again(source, round(np.log2(asked["of"] / asked["alpha"])))
 
 
 def _objective(text: str) -> Objective | None:

@@ -22,6 +22,7 @@ from recert.cache.signatures import wanted_key
 from recert.certificates import Certificates
 from recert.errors import RecertError, UntrustedBundle
 from recert.report import Result, read_result
+from recert.version import __version__
 
 Path_ = str | os.PathLike[str]
 
@@ -130,7 +131,8 @@ def check_unpacked(
         str(folder / each) if held else None
         for each, held in ((CACHE, contents.holds_cache), (VOTES, contents.holds_votes))
     )
-    whole = store if contents.whole_cache else None
+    # Votes that are there are looked at, whatever the list says of them.
+    whole = store if contents.whole_cache or any(name.startswith(f"{CACHE}/part-") for name in contents.files) else None
     parts = _Parts(folder / contents.model, folder / contents.result, whole, store, votes, trust, audit)
     return _check(name, parts, found, page=(folder / REPORT, contents.version))
 
@@ -160,7 +162,7 @@ def _check(name: str, parts: _Parts, found: Findings, page: tuple[Path, str] | N
     of_cache, cache, manifest = _cache(parts, result.certificates)
     found += of_model + _claims(result.certificates, cache, manifest) + of_cache + _votes(parts, result.certificates)
     if cache is not None and not found.problems:
-        again = _again(result, cache, parts.votes)
+        again = _again(result, cache, parts.votes, __version__ if page is None else page[1])
         if again.checked:  # then there is nothing left open that a result by itself leaves so
             found = replace(
                 found, not_checked=tuple(line for line in found.not_checked if not line.startswith("claims:"))
@@ -186,11 +188,11 @@ def _claims(result: Certificates, cache: Cache | None, manifest: Manifest | None
         return wrong(f"claims: {error}")
 
 
-def _again(result: Result, cache: Cache, votes: str | None) -> Findings:
+def _again(result: Result, cache: Cache, votes: str | None, version: str) -> Findings:
     """The claims once more, from the votes that they rest on, if these are there."""
     if result.certificates.settings.at:
         return decide_again(result.certificates, cache, votes)
-    return Findings() if votes is None else compute_again(result, cache, votes)
+    return Findings() if votes is None else compute_again(result, cache, votes, version)
 
 
 def _votes(parts: _Parts, result: Certificates) -> Findings:

@@ -74,7 +74,8 @@ def _findings(claimed: Certificates, rows: _Again) -> Findings:
 def _fresh(claimed: Certificates, cache: Cache, source: CachingSource) -> _Again:
     """By votes of the model itself."""
     settings, radii = claimed.settings, np.array(claimed.settings.at)
-    positions = np.array([source.digests.index(digest) for digest in claimed.input], dtype=np.int64)
+    place = {digest: i for i, digest in enumerate(source.digests)}
+    positions = np.array([place[digest] for digest in claimed.input], dtype=np.int64)
     works = [Work(int(i), Stream.SELECTION, range(settings.selection_samples)) for i in positions]
     counts = np.stack([drawn.counts for drawn in collect(source, works, "choosing", None)])
     tally = FreshVotes(

@@ -11,7 +11,7 @@ from recert.bundles.findings import Findings, left_open, right, wrong
 from recert.cache import Cache, Manifest
 from recert.cache.manifest import short_identity
 from recert.certificates import Certificates, Settings
-from recert.errors import NotAResult, RecertError, UnusableModel
+from recert.errors import MissingExtra, NotAResult, RecertError, UnusableModel
 from recert.models.cards import WEIGHTS, card_of, card_path
 from recert.models.digest import digest_of_tensors, identify
 from recert.models.identity import ModelIdentity
@@ -48,6 +48,8 @@ def check_model(path: Path, result: Certificates, *, trust: bool) -> "tuple[Find
     name = path.name
     try:
         model = load_model(path, trust=trust).model
+    except MissingExtra:
+        raise  # nothing is wrong with the file: it cannot be looked at here
     except UnusableModel as error:
         return _weights_only(path, about, error), None
     except (ValueError, RecertError) as error:

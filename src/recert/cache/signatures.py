@@ -4,6 +4,7 @@ import base64
 import hashlib
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,6 +126,21 @@ def signed_manifest(directory: Directory, public_key: Path) -> Manifest:
     if unnamed:
         raise UntrustedCache(f"{unnamed[0]} in {directory} is not signed: {MANIFEST} does not name it; remove it")
     return manifest
+
+
+def warn_if_not_signed(store: str | os.PathLike[str]) -> None:
+    """Say that votes of a store are used which the configured key did not sign: whoever writes is not refused for it."""
+    key = wanted_key(None)
+    if key is None:
+        return
+    try:
+        signed_manifest(Directory(store), key)
+    except UntrustedCache as error:
+        warnings.warn(
+            f"votes that {os.fspath(store)} holds are used although the key that {PUBLIC_KEY} names did not sign them, since a run that goes on "
+            f"may have drawn them: {error}",
+            stacklevel=3,
+        )
 
 
 def wanted_key(public_key: str | os.PathLike[str] | None) -> Path | None:

@@ -1,5 +1,6 @@
 """recert bundle, recert check"""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -134,14 +135,14 @@ def check(
 
         known = load_data(data, split=split)
         first = None if original is None else load_model(original, trust=trust).model
-    about = {"model": model, "result": result, "cache": cache, "public_key": public_key, "trust": trust}
-    if known is None:
-        found = bundles.check(bundle, **about)  # type: ignore[arg-type]
-    else:
-        with drawn_progress() as progress:
-            found = bundles.check(
-                bundle, **about, audit=bundles.AuditInputs(known.inputs, progress, known.labels, first)
-            )  # type: ignore[arg-type]
+    audited = None
+    with ExitStack() as stack:
+        if known is not None:
+            progress = stack.enter_context(drawn_progress())
+            audited = bundles.AuditInputs(known.inputs, progress, known.labels, first)
+        found = bundles.check(
+            bundle, model=model, result=result, cache=cache, public_key=public_key, trust=trust, audit=audited
+        )
     _say_lines(found)
     if format is o.Format.JSON:
         lines = {"problems": found.problems, "checked": found.checked, "not checked": found.not_checked}

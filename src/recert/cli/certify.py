@@ -309,7 +309,7 @@ def finish(
     failed = False
     for requirement in wanted.require or ():
         holds, value = met(requirement, certificates, data.labels)
-        say(f"{'met' if holds else '[red]not met[/red]'}: {said_of(requirement, value, certificates)}")
+        say(said_of(requirement, holds, value, certificates, data.labels))
         failed |= not holds
     if failed:
         raise typer.Exit(3)

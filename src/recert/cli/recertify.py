@@ -94,7 +94,7 @@ def recertify(
     from torch.nn import Module
 
     import recert
-    from recert.cli.loading import approximated
+    from recert.cli.loading import approximated, is_function
     from recert.cli.progress import drawn_progress
     from recert.recertification import method_named
     from recert.spot_check import check_original
@@ -104,9 +104,13 @@ def recertify(
     check_log(result.out, dataset.labels)
     if dry_run:
         how_many = "about" if decided is None else "at most"
-        say(
-            f"{len(dataset.inputs)} inputs, {how_many} {len(dataset.inputs) * samples:,} forward passes, nothing written"
-        )
+        if approximation is None and is_function(network := model.load(run.local_device)):
+            bill = recert.bill(network, dataset.inputs, samples=samples, cache=cache, batch_size=run.batch_size)
+            say(f"{how_many} {bill}; nothing written")
+        else:
+            say(
+                f"{len(dataset.inputs)} inputs, {how_many} {len(dataset.inputs) * samples:,} forward passes, nothing written"
+            )
         if decided is None and method_named(method).usual_plan != "uniform":
             say(str(recert.expected_gain(cache, samples=samples, alpha=alpha, method=method)), markup=False)
         return

@@ -44,28 +44,46 @@ def enough(requirements: list[str] | None, labels: "NDArray[np.int64] | None") -
 
 
 def _decided(wanted: Requirement, result: "Certificates", labels: "NDArray[np.int64]") -> bool:
-    least = wanted.value(result, labels)
-    # An input that is not given up may yet be shown, if it is predicted right or nothing is known of its prediction.
-    open_ones = (result.outcome != "radius-out-of-reach") & (result.radius < (wanted.radius or 0.0))
-    open_ones &= (result.prediction == labels) | (result.prediction < 0)
-    values = (least, least + float(open_ones.mean()))
+    values = (least := wanted.value(result, labels), least + _still_open(wanted, result, labels))
     return len({wanted.kept_by(value) for value in values}) == 1
 
 
-def said_of(requirement: str, value: float, result: "Certificates") -> str:
-    """A condition and the value it is about; how many inputs were left when that was known; of abstentions how many are the
-    budget's doing."""
+def _still_open(wanted: Requirement, result: "Certificates", labels: "NDArray[np.int64] | None") -> float:
+    """The share of inputs that are not decided: they may yet be shown, if they are predicted right or nothing is known of their prediction."""
+    open_ones = (result.outcome != "radius-out-of-reach") & (result.radius < (wanted.radius or 0.0))
+    open_ones &= (result.prediction == labels) | (result.prediction < 0)
+    return float(open_ones.mean())
+
+
+def said_of(
+    requirement: str, holds: bool, value: float, result: "Certificates", labels: "NDArray[np.int64] | None"
+) -> str:
+    """Whether a condition holds, the value it is about, and what that rests on; of abstentions how many are the budget's doing."""
     from recert.certificates import Outcome
 
+    said = "met" if holds else "[red]not met[/red]"
+    wanted = Requirement.parse(requirement)
+    if result.settings.at and wanted.metric == "accuracy":
+        return f"{said}: {requirement} ({_one_by_one(wanted, holds, value, result, labels)})"
     left_out = float((result.outcome == Outcome.LEFT_OUT_BY_PLAN).mean()) if len(result) else 0.0
-    more = (
-        f", of which {left_out:.4f} left out by the plan"
-        if left_out and requirement.strip().startswith("abstained")
-        else ""
-    )
-    left = int((result.outcome == Outcome.UNDECIDED).sum())
-    more += f" with {left} of {len(result)} inputs undecided" if left else ""
-    return f"{requirement} (it is {value:.4f}{more})"
+    more = f", of which {left_out:.4f} left out by the plan" if left_out and wanted.metric == "abstained" else ""
+    return f"{said}: {requirement} (it is {value:.4f}{more})"
+
+
+def _one_by_one(
+    wanted: Requirement, holds: bool, value: float, result: "Certificates", labels: "NDArray[np.int64] | None"
+) -> str:
+    """Where inputs are decided one by one, and no longer than a condition takes: what is known of the value, and how surely."""
+    from recert.certificates import Outcome
+
+    left, s = int((result.outcome == Outcome.UNDECIDED).sum()), result.settings
+    now = f"it is {value:.4f}" + (f" with {left} of {len(result)} inputs undecided" if left else "")
+    if holds != wanted.comparison.startswith(">"):  # too few are certified, which is no claim
+        most = value + _still_open(wanted, result, labels)
+        return f"{now}, {most:.4f} at most: these votes show no more, which does not mean that the model has no more"
+    if (claims := max(s.family, s.claims)) > 1:
+        return f"{now}: its certificates hold together with probability at least {1 - s.error * claims:.6g}"
+    return f"{now}: each of its certificates holds with probability at least {1 - s.error:.6g}"
 
 
 def met(requirement: str, result: "Certificates", labels: "NDArray[np.int64] | None") -> tuple[bool, float]:

@@ -17,6 +17,18 @@ UNUSED_IN_CLASSES = {
     "__firstlineno__", "__static_attributes__", "__parameters__", "__orig_bases__", "_abc_impl", "__abstractmethods__",
     "__dataclass_params__", "__dataclass_fields__", "__match_args__", "not_identity", "__slots__", "__hash__",
 }  # fmt: skip
+ASKS_FOR_CLASSES = (
+    "isinstance",
+    "issubclass",
+    "__mro__",
+    "mro",
+    "__bases__",
+    "__base__",
+    "singledispatch",
+    "registry",
+    "__match_args__",
+)
+"""Names by which code asks of which class something is."""
 OF_EVERY_MODULE = {"dump_patches", "call_super_init", "_version"}
 """Plain values that classes of torch come with."""
 
@@ -74,6 +86,8 @@ def beside_members(kind: type) -> Iterator[tuple[str, Any]]:
         return
     if "__match_args__" in vars(kind):
         yield "__match_args__", vars(kind)["__match_args__"]
+    if not any(True for _ in members(kind)):  # which only marks its classes
+        yield from ((name, kind.__qualname__.rpartition(".")[2]) for name in ASKS_FOR_CLASSES)
     own = vars(kind).get("__hash__")
     if isinstance(own, types.FunctionType) and own.__code__.co_filename != "<string>":  # as that of a data class
         yield "hash", own

@@ -190,11 +190,12 @@ def _is_pythons_own(name: str, value: Any) -> bool:
 def imported_by_name(function: FunctionType) -> tuple[list[ModuleType], bool]:
     """Modules of the user's own that it looks up by names, and whether it does so by one that the code does not show."""
     names = mentioned(function.__code__)
-    if "import_module" not in names and not {"sys", "modules"} <= names:
+    as_sys = {"sys", *(name for name in names if function.__globals__.get(name) is sys)}
+    if "import_module" not in names and not ("modules" in names and as_sys & names):
         return [], False
     found = {text: sys.modules[text] for text in sorted(texts(function.__code__)) if text in sys.modules}
     node = own_node(function.__code__, function)
-    own, hidden = (False, not found) if node is None else _looked_up(node)
+    own, hidden = _looked_up(node, frozenset(as_sys)) if node else (False, not found and "import_module" in names)
     itself = str(function.__globals__.get("__name__"))
     if own and getattr(sys.modules.get(itself), "__dict__", None) is function.__globals__:
         found[itself] = sys.modules[itself]
@@ -202,25 +203,27 @@ def imported_by_name(function: FunctionType) -> tuple[list[ModuleType], bool]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _looked_up(node: ast.AST) -> tuple[bool, bool]:
+def _looked_up(node: ast.AST, as_sys: frozenset[str]) -> tuple[bool, bool]:
     """Whether a function looks up the module that it is in, and whether any by a name that is not shown."""
+    as_sys |= {
+        alias.asname for each in ast.walk(node) if isinstance(each, ast.Import) for alias in each.names if alias.name == "sys" and alias.asname
+    }  # fmt: skip
+
+    def is_modules(each: ast.AST) -> bool:
+        return isinstance(each, ast.Attribute) and each.attr == "modules" and _name_of(each.value) in as_sys
+
     asked: list[ast.AST] = []
     found = 0
     for each in ast.walk(node):
-        found += isinstance(each, ast.Attribute | ast.Name) and _name_of(each) == "import_module"
-        found += isinstance(each, ast.Attribute) and each.attr == "modules" and _name_of(each.value) == "sys"
+        found += is_modules(each) or _name_of(each) == "import_module"
         if isinstance(each, ast.Call) and _name_of(each.func) == "import_module":
             asked += each.args[:1]
-        elif isinstance(each, ast.Subscript) and _name_of(each.value) == "modules":
+        elif isinstance(each, ast.Subscript) and is_modules(each.value):
             asked.append(each.slice)
-        elif (
-            isinstance(each, ast.Call)
-            and isinstance(each.func, ast.Attribute)
-            and _name_of(each.func.value) == "modules"
-        ):
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and is_modules(each.func.value):
             asked += each.args[:1]
-        elif isinstance(each, ast.Compare) and any(_name_of(other) == "modules" for other in each.comparators):
-            found -= 1  # only whether it is there
+        elif isinstance(each, ast.Compare):
+            found -= sum(map(is_modules, each.comparators))  # only whether it is there
     own = [isinstance(each, ast.Name) and each.id == "__name__" for each in asked]
     hidden = [not isinstance(each, ast.Constant) and not itself for each, itself in zip(asked, own, strict=True)]
     return any(own), any(hidden) or found > len(asked)

@@ -75,7 +75,7 @@ def mentioned(code: CodeType) -> set[str]:
 
 
 def of_matches(code: CodeType) -> set[str]:
-    """`__match_args__`, if it has a pattern such as `case Point(x, y)`, which asks the class for the names."""
+    """`__match_args__`, if it matches classes, as by `case Point():`, and has a pattern such as `case Point(x, y)`, which asks the class for the names."""
     inner = (each for each in code.co_consts if isinstance(each, CodeType))
     found = {"__match_args__" for each in dis.get_instructions(code) if each.opname == "MATCH_CLASS"}
     return found.union(*map(of_matches, inner))

@@ -46,7 +46,7 @@ def part_digests(model: nn.Module) -> dict[str, str]:
     found: dict[str, str] = {}
 
     def digest(put: Any) -> str:
-        walk = Walk(set(modules))
+        walk = Walk(set(modules), of_a_part=True)
         walk.seen = dict(modules)  # other layers have entries of their own
         put(walk)
         walk.finish()

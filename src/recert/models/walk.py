@@ -22,17 +22,16 @@ from torch import Tensor, nn
 
 from recert.errors import UnusableModel
 from recert.models.classes import hides_state, methods, slots
-from recert.models.replaced import replaced
 from recert.models.tensors import flatten, tensor_bytes, whole_storage
 from recert.models.trusted import constant_of_a_package, is_installed, is_torchs
 from recert.models.walk_code import (
-    MADE_BY_PYTHON,
     put_class,
     put_compiled,
     put_function,
     put_operator,
     put_user_module,
 )
+from recert.models.walk_mentions import put_mentioned
 from recert.models.walk_modules import put_module, put_wrappers, unwrapped
 
 PLAIN = (bool, int, float, complex, str, bytes, torch.dtype, torch.memory_format, torch.layout, range, slice, type(...))
@@ -51,33 +50,20 @@ MOST_VISITS = 100_000
 OF_LOGGERS = set(vars(logging.Logger("any")))
 OF_HANDLES = {"hooks_dict_ref", "id", "extra_dict_ref"}
 NAMES_OF_FUNCTIONS = {
-    "__module__",
-    "__name__",
-    "__qualname__",
-    "__doc__",
-    "__wrapped__",
-    "__annotations__",
-    "__type_params__",
-    "cache_parameters",
-}
+    "__module__", "__name__", "__qualname__", "__doc__", "__wrapped__", "__annotations__", "__type_params__", "cache_parameters",
+}  # fmt: skip
+READS_IN_ORDER = ("vars", "__dict__")
 READS_STORAGE = (
-    "as_strided",
-    "as_strided_",
-    "_base",
-    "storage",
-    "untyped_storage",
-    "data_ptr",
-    "set_",
-    "resize_",
-    "storage_offset",
-)
+    "as_strided", "as_strided_", "_base", "storage", "untyped_storage", "data_ptr", "set_", "resize_", "storage_offset",
+)  # fmt: skip
 """Names by which code reaches elements of which a tensor shows only some."""
 
 
 class Walk:
     """Goes through a model and all it refers to, each object once."""
 
-    def __init__(self, registered: set[int]) -> None:
+    def __init__(self, registered: set[int], *, of_a_part: bool = False) -> None:
+        self.of_a_part = of_a_part
         self.digest = hashlib.sha256()
         self.registered = registered
         self.unknown: list[str] = []
@@ -97,72 +83,15 @@ class Walk:
         self.packages_met: list[types.ModuleType] = []
         self.asides: list[tuple[str, Any, str]] = []
         """Name, value and place of what counts only if code mentions the name."""
-        self.weight_flags: list[tuple[str, Any]] = []  # gradients, say
+        self.looked_beside: set[int] = set()  # objects whose asides are in the list
+        self.for_forward: list[tuple[str, Any]] = []  # what counts only if `forward` reads it: gradients, say
         self.class_counters: list[tuple[str, Any]] = []
         self.read_to_vote: set[str] = set()
         self.beginnings: set[str] = set()  # of names of attributes that code puts together
 
     def finish(self) -> None:
-        """What the code that was seen takes from modules and tensors, and counters that it reads."""
-        done: set[tuple[int, str]] = set()
-        beside: set[int] = set()
-        while True:
-            # A helper that is found may mention other names: until there are no new ones.
-            wanted = [
-                (i, name)
-                for i, module in enumerate(self.modules_met)
-                for name in self._wanted_of(module)
-                if (i, name) not in done
-            ]
-            for i, name in wanted:
-                self.text(f"of module {i} {name}")
-                self.value(vars(self.modules_met[i])[name], f"{self.modules_met[i].__name__}.{name}")
-            done.update(wanted)
-            if not wanted and not self._put_asides(beside) and not self._put_replaced():
-                break
-        for place, (name, value) in enumerate(self.weight_flags):
-            if name in self.read_to_vote:
-                self.text(f"{place} {name} of a weight")
-                self.value(value, name)
-        for name, value in self.class_counters:
-            if (name in self.read or self._is_read(name)) and value:
-                self.text(f"class counter {name} {value!r}")
-        of_code = self.mentioned
-        for values, names in ((self.counters, self.read), (self.attached, of_code), (self.under_masks, of_code)):
-            for place, (name, value) in enumerate(list(values)):
-                if name in names or (values is self.counters and self._is_read(name)):
-                    self.text(f"{place} {name}")
-                    self.value(value, name)
-
-    def _is_read(self, counter: str) -> bool:
-        return self.reads_all or any(counter.startswith(each) for each in self.beginnings)
-
-    def _put_asides(self, done: set[int]) -> bool:
-        """What counts because code mentions its name; whether there was any that was new."""
-        new = [i for i, (name, _, _) in enumerate(self.asides) if name in self.mentioned and i not in done]
-        for i in new:
-            name, value, path = self.asides[i]
-            self.text(f"aside {name}")
-            self.value(value, path)
-        done.update(new)
-        return bool(new)
-
-    def _put_replaced(self) -> bool:
-        """Functions of the user's that were put in the place of torch's or another package's, if code mentions them."""
-        found = False
-        for owner, name, function in replaced(self.packages_met):
-            if name in self.read | self.mentioned and id(function) not in self.seen:
-                self.text(f"replaced {owner}.{name}")
-                self.value(function, f"{owner}.{name}")
-                found = True
-        return found
-
-    def _wanted_of(self, module: types.ModuleType) -> list[str]:
-        """Names in a module of the user's own that code may take from it."""
-        names = {name for name in vars(module) if name not in MADE_BY_PYTHON}
-        if not self.by_computed_names:
-            names &= {*self.mentioned, "__getattr__"}  # which answers for names that are not there
-        return sorted(names)
+        """What the code that was seen takes from modules, tensors and classes, and counters that it reads."""
+        put_mentioned(self)
 
     def text(self, text: str) -> None:
         self.bytes(text.encode("utf-8", "surrogatepass"))
@@ -226,19 +155,31 @@ class Walk:
         if not is_torchs(type(tensor)):
             self.value(type(tensor), path)
         self.attached += sorted(vars(tensor).items(), key=lambda item: item[0])
-        self.weight_flags += [("requires_grad", tensor.requires_grad)] if isinstance(tensor, nn.Parameter) else []
+        self.for_forward += [("requires_grad", tensor.requires_grad)] if isinstance(tensor, nn.Parameter) else []
         if tensor.is_leaf and tensor.grad is not None:
-            self.weight_flags.append(("grad", tensor.grad))
+            self.for_forward.append(("grad", tensor.grad))
         if (behind := whole_storage(tensor)) is not None:
             self.asides += [(name, behind, path) for name in READS_STORAGE]
+
+    def about_memory(self, tensor: Tensor, path: str) -> None:
+        """Of a weight how it lies in memory, for code that looks at that. Of other tensors it is hashed beside their elements."""
+        if tensor.layout == torch.strided and not tensor.is_contiguous():
+            self.asides += [(name, tensor.stride(), path) for name in READS_STORAGE]
 
     def _given_by_others(self, value: Any, path: str) -> None:
         """Of an object that decides no vote: a class of the user's, and attributes that its class does not have."""
         if not is_installed(type(value)):
             self.value(type(value), path)
-        for name, each in sorted(getattr(value, "__dict__", {}).items()):
-            if name not in OF_LOGGERS | OF_HANDLES:
-                self.asides.append((name, each, f"{path}.{name}"))
+        own = getattr(value, "__dict__", {})
+        self.beside(value, {name: own[name] for name in own.keys() - OF_LOGGERS - OF_HANDLES}, path)
+
+    def beside(self, owner: object, values: Mapping[str, Any], path: str) -> None:
+        """Note what counts of an object only if code mentions the name, once for each object."""
+        if id(owner) not in self.looked_beside:
+            self.looked_beside.add(id(owner))
+            self.asides += [
+                (name, each, f"{path}.{name}") for name, each in sorted(values.items(), key=lambda item: item[0])
+            ]
 
     def about_wrapper(self, tensor: Tensor, path: str) -> None:
         """Of a weight that wraps other tensors, what it knows beside their elements: how they are scaled and multiplied, say."""
@@ -292,12 +233,9 @@ class Walk:
         elif isinstance(value, functools._lru_cache_wrapper):
             self.text("cached")
             self.value(value.__wrapped__, path)
-            own = {
-                name: each for name, each in vars(value).items() if vars(value.__wrapped__).get(name, value) is not each
-            }
-            self.asides += [
-                (name, each, f"{path}.{name}") for name, each in own.items() if name not in NAMES_OF_FUNCTIONS
-            ]
+            own = {name: each for name, each in vars(value).items() if name not in NAMES_OF_FUNCTIONS}
+            shared = vars(value.__wrapped__)
+            self.beside(value, {name: each for name, each in own.items() if shared.get(name, value) is not each}, path)
         elif type(value) in PLAIN_IN_C or isinstance(value, np.dtype):
             self.text(f"{type(value).__name__}")
             self.items(value.__reduce__() if type(value).__module__ == "operator" else [repr(value)], path)
@@ -352,7 +290,7 @@ class Walk:
         """Sets have no order: digests of their members, sorted."""
         digests: list[tuple[str, Walk]] = []
         for each in values:
-            alone = Walk(self.registered)
+            alone = Walk(self.registered, of_a_part=True)
             alone.visits = self.visits
             alone.around = list(self.around)  # a member may lead back to the owner of the set
             alone.value(each, path)
@@ -371,7 +309,7 @@ class Walk:
         for _, alone in digests:
             self.asides += [(name, each, path) for name, each in (*alone.attached, *alone.counters, *alone.under_masks)]
             self.asides += alone.asides
-            self.weight_flags += alone.weight_flags
+            self.for_forward += alone.for_forward
             self.modules_met += [
                 each for each in alone.modules_met if not any(each is known for known in self.modules_met)
             ]
@@ -390,16 +328,21 @@ class Walk:
         for name, function in methods(kind):
             self.text(f"member {name}")
             self.value(function, f"{path} ({kind.__qualname__}.{name})")
-        if not is_installed(kind):  # which code reaches by their names, or through the class
-            others = [(other.name, other.value) for other in kind.__members__.values()]
-            self.asides += [(name, each, f"{path}.{name}") for name, each in others]
-            self.asides += [(name, others, path) for name in ("type", "__class__", "__members__")]
+        if not is_installed(kind):  # whose other members code reaches by their names, or through the class
+            others = {name: other.value for name, other in kind.__members__.items()}
+            through = {name: list(others.items()) for name in ("type", "__class__", "__members__")}
+            self.beside(kind, {**others, **through}, path)
+
+    def order_of(self, names: Iterable[str]) -> None:
+        """In which order attributes were set, if not in that of their names: for code that goes through all of them."""
+        if (in_order := list(names)) != sorted(in_order):
+            self.for_forward += [(name, in_order) for name in READS_IN_ORDER]
 
     def _of_the_users(self, value: Any, path: str) -> None:
         """Of an object whose kind is known: its class, if that is the user's own, and attributes that code mentions."""
         if not is_installed(type(value)):
             self.value(type(value), path)
-            self.asides += [(name, each, f"{path}.{name}") for name, each in sorted(vars(value).items())]
+            self.beside(value, vars(value), path)
 
     def instance(self, value: Any, path: str, *, opaque: bool) -> None:
         """An object of any class by its class and attributes. `opaque`: there must be some, or it cannot be looked into."""
@@ -410,6 +353,7 @@ class Walk:
         self.value(kind, path)
         in_slots = {n: getattr(value, n) for c in kind.__mro__ for n in slots(c) if hasattr(value, n)}
         attributes = {**in_slots, **getattr(value, "__dict__", {})}
+        self.order_of(attributes)
         if opaque and hides_state(kind):
             self.unknown.append(f"{path} ({kind.__module__}.{kind.__qualname__})")
         for name, each in sorted(attributes.items()):

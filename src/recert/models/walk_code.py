@@ -59,6 +59,8 @@ def put_class(walk: "Walk", kind: type, path: str) -> None:
             for past in calls_past_itself(ancestor):
                 walk.text(f"past itself {past}")
         walk.asides += [(name, value, f"{path}.{name}") for name, value in beside_members(ancestor)]
+        if not is_installed(ancestor):
+            walk.order_of(name for name in vars(ancestor) if not name.startswith("__"))
         counted = set() if is_torchs(ancestor) else counters(ancestor)
         for member, value in members(ancestor):
             for each in functions_of(value):
@@ -73,6 +75,7 @@ def put_function(walk: "Walk", function: types.FunctionType, path: str) -> None:
     if is_torchs_code(function):
         if function.__globals__["__name__"] == "functools" and hasattr(function, "registry"):
             walk.text("chosen by type")  # it also has a cache, which grows with calls
+            walk.mentioned.add("singledispatch")
             walk.value(function.registry, path)
             return
         if hasattr(function, "_torchdynamo_orig_callable"):  # torch.compile's wrapper computes the same
@@ -84,7 +87,8 @@ def put_function(walk: "Walk", function: types.FunctionType, path: str) -> None:
     else:
         walk.text(f"function {code_text(function)}")
     walk.items((function.__defaults__, function.__kwdefaults__, vars(function)), path)
-    unread = only_counted(function)
+    of_users = bool(function.__closure__) and not is_installed_code(function)
+    unread = only_counted(function) if of_users else frozenset()
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             held = _at_first(cell.cell_contents) if name in unread else cell.cell_contents

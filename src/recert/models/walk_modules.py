@@ -88,12 +88,15 @@ def put_module(walk: "Walk", module: nn.Module, path: str) -> None:
         _attributes(walk, module, path)
     tensors = _held(walk, module)
     walk.text(f"buffers {list(tensors)}")  # in the order in which code may go through them
+    if module._buffers and not is_torchs(type(module)):
+        walk.for_forward += [(name, list(module._buffers)) for name in READS_ALL_TENSORS]
     if id(module) not in walk.registered:  # in a plain list, say: its values are not among the model's weights
         walk.text(f"training {module.training}")
         walk.items([tensors[name] for name in sorted(tensors)], path)
     for name in sorted(tensors):
         if (tensor := tensors[name]) is not None:
             walk.about_tensor(tensor, f"{path}.{name}".lstrip("."))
+            walk.about_memory(tensor, path)
             walk.about_wrapper(tensor, f"{path}.{name}".lstrip("."))
     for name, child in module._modules.items():
         walk.text(f"child {name}")
@@ -130,6 +133,8 @@ def _attributes(walk: "Walk", module: nn.Module, path: str) -> None:
             walk.text(f"slot {name}")
             walk.value(getattr(module, name), f"{path}.{name}".lstrip("."))
     walk.attached += [(name, vars(module)[name]) for name in ("_made_by", "_is_torch_compile") if name in vars(module)]
+    own = {name for name, _ in attributes_of(module)}
+    walk.order_of(name for name in vars(module) if name in own)
     uncertain = counters(type(module))
     for name, value in attributes_of(module):
         if name in uncertain and type(value) in (int, float):

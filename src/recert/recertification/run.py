@@ -67,7 +67,7 @@ def replay(task: Task, pool: Executor | None) -> Done:
     # The budget is planned for all rows, so that the pilot takes no more than its share of it.
     flips = pilot_flips(task)
     choice, first = first_choice(task, rows, flips, budget), set(pilot.tolist())
-    given, later = [], []
+    given, later = list[Assignment](), list[Assignment]()
     for each in assignments(rows, classes, task.options, choice):
         (given if each.row in first else later).append(each)
     ahead = Ahead(task, expected_anyway(task, later))

@@ -59,10 +59,11 @@ def rows_of(works: Sequence[Work], count: int) -> NoisyRows:
     return NoisyRows(*np.array(list(dict.fromkeys(turns))[:count], dtype=np.int64).T)
 
 
-def rows_of_one_input(rows: NoisyRows) -> NoisyRows:
-    """As many rows of the first input alone."""
-    same = np.zeros_like(rows.rows)
-    return NoisyRows(same + rows.rows[0], np.arange(len(same)), same + rows.streams[0])
+def rows_of_one_input(rows: NoisyRows, position: int) -> NoisyRows:
+    """As many rows of one input alone."""
+    return NoisyRows(
+        np.full_like(rows.rows, position), np.arange(len(rows.rows)), np.full_like(rows.rows, rows.streams[0])
+    )
 
 
 def _each(rows: NoisyRows) -> list[tuple[int, ...]]:

@@ -363,6 +363,9 @@ class Sampler:
     def _probe_function_once(self, rows: NoisyRows) -> None:
         """Of a function. What the rows answer are votes, so they are rows that are wanted; that it is refused or not claims nothing."""
         self._is_probed |= self._network.requests is None
+        # It may raise on some of the inputs, which are then named when their votes are drawn: one that it answers is enough.
+        inputs = list(dict.fromkeys(rows.rows.tolist()))
+        alone = iter(inputs if len(inputs) > 1 else ())
         while not self._is_probed:
             try:
                 self._probe_function(rows)
@@ -373,10 +376,10 @@ class Sampler:
                 if out_of_memory(error):
                     self._smaller(error)
                     rows = rows.part(0, self._probe_rows)
-                elif (rows.rows == rows.rows[0]).all():
+                elif (position := next(alone, None)) is None:
                     raise self._failing(error) from error
-                else:  # it may raise on one of the inputs, as above
-                    rows = rows_of_one_input(rows)
+                else:
+                    rows = rows_of_one_input(rows, position)
 
     def _probe_function(self, rows: NoisyRows) -> None:
         answer = probe_function(self._network, self._lane.noisy(rows))

@@ -57,7 +57,8 @@ class VoteSource(Protocol):
     """Where votes come from: a model under noise, or votes that exist already.
 
     A source that can give only so many votes of a stream may say so in `existing`, a mapping from streams to numbers: no plan
-    then asks for more.
+    then asks for more. One that computes votes while nobody asks for more, as on a device, may say in `passes_ahead` how many,
+    and in `passes_at_once` how many are one batch: it is then not left idle while a plan is made.
     """
 
     classes: int

@@ -33,12 +33,14 @@ LEAST_REPLAYS = 500
 MOST_REPLAYED = 0.25
 """Of the cached votes. The others bound the original's probabilities."""
 LEVELS = 8
+FIRST_SHARES = (0.02, 0.1, 0.3, 0.6)
+"""Of alpha, what the first level's bound on the original's probability may have."""
+TILTS = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5)
+"""How fast the change's part of alpha grows with the normal quantile of a level's error."""
 OF_ALL = 0.1
 """Of alpha, for a claim from the whole cache, where the noises of the levels were not enough."""
 OF_ALL_CACHED = 0.2
 """Of that, for the bound on the original's probability."""
-FIRST_SHARES = (0.02, 0.1, 0.3, 0.6)
-TILTS = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.5)
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def levels_for(believed: Believed, size: int, alpha: Floats) -> Levels:
         np.stack(np.broadcast_arrays(np.round(share, 3)[:, None], np.round(slack, 3), (1 - OF_ALL) * alpha), axis=-1).reshape(-1, 3),
         axis=0, return_inverse=True,
     )  # fmt: skip
-    found = [_levels_of_one(*kind, size) for kind in kinds.tolist()]
+    found = [_levels_of_one(each[0], each[1], each[2], size) for each in kinds.tolist()]
     shape, place = believed.slack.shape, place.ravel()
     errors, costs, replays = (np.stack(each)[place] for each in zip(*found, strict=True))
     errors, costs = errors.reshape(*shape, LEVELS), costs.reshape(*shape, LEVELS) - np.log1p(-OF_ALL)
@@ -127,15 +129,16 @@ def levels_for(believed: Believed, size: int, alpha: Floats) -> Levels:
 
 
 def _levels_of_one(share: float, slack: float, alpha: float, size: int) -> tuple[Floats, Floats, Ints]:
+    """Errors, costs and noises, by a normal law for what the votes bound and a usual rate of flips."""
     variance = max(share * (1 - share), 1 / size)
     slack = max(slack, LEAST_SLACK)
     growth = slack**2 / (slack + USUAL_FLIPS * variance)
-    replays = int(np.clip(REPLAYED * -np.log(alpha) / growth, LEAST_REPLAYS, max(MOST_REPLAYED * size, 1)))
+    replays = int(np.clip(REPLAYED * -np.log(alpha) / growth, LEAST_REPLAYS, int(MOST_REPLAYED * size)))
     spread, best = float(np.sqrt(variance / (size - replays))), (np.inf, np.zeros(0), np.zeros(0))
     for first in FIRST_SHARES:
         errors = (first * alpha) ** (1 - np.arange(LEVELS + 1) / LEVELS)
-        away = ndtri(1 - errors[:-1]) * spread
-        between, width = ndtri(1 - np.sqrt(errors[:-1] * errors[1:])), np.diff(errors)
+        away = -ndtri(errors[:-1]) * spread
+        between, width = -ndtri(np.sqrt(errors[:-1] * errors[1:])), np.diff(errors)
         for tilt in TILTS:
             more = np.exp(tilt * between)
             more = np.minimum((1 - first) * more / (more @ width), 1 / alpha)

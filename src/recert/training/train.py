@@ -68,6 +68,8 @@ def train(
     The state is saved after every epoch: the same call continues an interrupted training, on a CPU to the same bits, and returns a finished
     one as it is. `resume=False` starts afresh.
     """
+    if name is not None and Path(name).name != name:
+        raise ValueError(f"expected a name without folders, got {name!r}; choose the folder with out")
     place = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     subject = subject_of(model, None if start is None else Path(start), seed)
     examples, tests = _checked_data(subject, data, test, checked_noise(noise), place, stream)
