@@ -255,7 +255,7 @@ def test_the_verdict_is_what_the_files_hold(browser: Any, make_result: MakeResul
         assert "Certifying anew takes" not in cells  # nothing was: no empty column
         met = len(after) / 40 >= 0.3
         assert row.locator(".pill").inner_text() == ("✓ PASS" if met else "✗ FAIL")
-        assert row.locator(".check").inner_text() == f"accuracy at 0.5: {len(after) / 40:.3f}, limit ≥ 0.3"
+        assert row.locator(".check").inner_text() == f"accuracy at 0.5: {len(after) / 40:.3f}, limit ≥\u00a00.3"
         # The bar: as wide in every row, in parts of these sizes, and in words for who does not see it.
         parts = [n for n in (len(before & after), len(to_change), len(lost) - len(to_change)) if n]
         bar = row.locator(".split")

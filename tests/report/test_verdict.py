@@ -10,7 +10,7 @@ from recert.report import Result
 from recert.report.alignment import align
 from recert.report.difference import Difference, original_of
 from recert.report.input_table import Compared, first_rows, inputs_as_csv, telling_rows
-from recert.report.page import compared_inputs, verdicts_of
+from recert.report.page import compared_inputs, render_page, verdicts_of
 from recert.report.summary import mean_interval, summarise
 from recert.report.verdict import Check, Shape, conclusion, percent_of, radius_of_verdicts, shape
 from tests.report.conftest import MakeResult
@@ -85,10 +85,25 @@ def test_a_row_has_the_numbers(results: list[Result]) -> None:
     assert original.said == "certified at radius 0.5 on 4 of 8 inputs"
 
 
+def test_where_nothing_was_certified_nothing_is_lost(results: list[Result]) -> None:
+    found = verdicts_of(results, [2.0])
+    assert conclusion(found) == "The original certifies no input at radius 2: there is nothing to lose."
+    assert [verdict.parts for verdict in found] == [[], []]
+    assert "nothing to lose" in render_page(results, [2.0])
+
+
+def test_a_model_without_an_original_is_told_apart(results: list[Result]) -> None:
+    settings = replace(results[0].certificates.settings, noise="gaussian:1")
+    c = replace(results[0].certificates, settings=settings)
+    page = render_page([*results, replace(results[0], name="elsewhere", certificates=c)], [0.5])
+    assert "<b>2</b> of 8<small>no original here</small>" in page
+    assert page.count("no original here") == 1
+
+
 def test_columns_that_say_nothing_are_left_out(results: list[Result]) -> None:
     found = verdicts_of(results, [0.5])
-    assert shape(found) == Shape(before=4, checked=False, compared=True, told_apart=True, gained=True, flips=True, anew=False)  # fmt: skip
-    assert shape(found[1:]) == Shape(before=None, checked=False, compared=False, told_apart=False, gained=False, flips=False, anew=False)  # fmt: skip
+    assert shape(found) == Shape(before=4, widest=4, checked=False, compared=True, told_apart=True, gained=True, flips=True, anew=False)  # fmt: skip
+    assert shape(found[1:]) == Shape(before=None, widest=0, checked=False, compared=False, told_apart=False, gained=False, flips=False, anew=False)  # fmt: skip
     assert not shape(verdicts_of(results, [0.75])).gained
     assert shape(verdicts_of(results, [0.5], ["acr>=0.1"])).checked
 
@@ -197,9 +212,9 @@ def test_nothing_in_a_csv_is_run_by_a_spreadsheet(results: list[Result]) -> None
 
 
 def test_the_number_that_is_compared_agrees_with_its_answer() -> None:
-    assert Check("accuracy:0.5>=0.6", True, 0.615).compared == "accuracy at 0.5: 0.615, limit ≥ 0.6"
-    assert Check("acr>=0.4", True, 0.5519).compared == "ACR: 0.551, limit ≥ 0.4"  # rounded down, as on the cards
+    assert Check("accuracy:0.5>=0.6", True, 0.615).compared == "accuracy at 0.5: 0.615, limit ≥\u00a00.6"
+    assert Check("acr>=0.4", True, 0.5519).compared == "ACR: 0.551, limit ≥\u00a00.4"  # rounded down, as on the cards
     assert Check("accuracy:0.5>=0.6", False, 0.59995).text == "accuracy:0.5>=0.6 (it is 0.59995)"  # not 0.600
-    assert Check("acr>=0.5519", True, 0.55195).compared == "ACR: 0.55195, limit ≥ 0.5519"
-    assert Check("abstained<=0.1", False, 0.1004).compared == "abstained: 0.1004, limit ≤ 0.1"
-    assert Check("acr>=0.4", None, None).compared == "ACR: no labels, limit ≥ 0.4"
+    assert Check("acr>=0.5519", True, 0.55195).compared == "ACR: 0.55195, limit ≥\u00a00.5519"
+    assert Check("abstained<=0.1", False, 0.1004).compared == "abstained: 0.1004, limit ≤\u00a00.1"
+    assert Check("acr>=0.4", None, None).compared == "ACR: no labels, limit ≥\u00a00.4"

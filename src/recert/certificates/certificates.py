@@ -68,8 +68,8 @@ class Certificates:
     labels: Ints | None = field(default=None, repr=False)
     """The true classes, where `with_labels` joined them. They are for tables and scores; no claim depends on them."""
     radius_without_flips: Floats | None = field(default=None, repr=False)
-    """Of a re-certification: what the radius would be had no vote flipped. What it lacks of the original's is the price of the budget,
-    and what the radius lacks of it is the damage of the change. Fresh votes are compared with the cached share of votes. NaN where it is
+    """Of a re-certification: what the radius would be had no vote flipped. What it lacks of the original's is lost to too few samples,
+    and what the radius lacks of it to the change. Fresh votes are compared with the cached share of votes. NaN where it is
     not known. Nothing is claimed by it."""
 
     @classmethod

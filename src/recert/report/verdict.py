@@ -35,7 +35,7 @@ class Check:
         wanted = Requirement.parse(self.requirement)
         name = wanted.metric if wanted.radius is None else f"{wanted.metric} at {wanted.radius:g}"
         sign = wanted.comparison.replace(">=", "≥").replace("<=", "≤")
-        return f"{name.replace('acr', 'ACR')}: {'no labels' if self.value is None else self._shown}, limit {sign} {wanted.limit:g}"
+        return f"{name.replace('acr', 'ACR')}: {'no labels' if self.value is None else self._shown}, limit {sign}\u00a0{wanted.limit:g}"
 
     @property
     def _shown(self) -> str:
@@ -81,7 +81,7 @@ class Verdict:
     def parts(self) -> list[tuple[str, str, int]]:
         """Of the bar, for a model that is compared: a class of style, a name and a count, those that are not 0."""
         if self.losses is None:
-            return [("kept", "certified", self.certified)] if self.is_reference else []
+            return [("kept", "certified", self.certified)] if self.is_reference and self.certified else []
         lost = [("few", "lost", self.losses.lost)]
         if self.losses.to_change is not None and self.losses.to_samples is not None:
             lost = [
@@ -109,6 +109,8 @@ class Shape:
 
     before: int | None
     """So many inputs all changed models could keep; None if that is not one number."""
+    widest: int
+    """So many inputs are the longest bar."""
     checked: bool
     compared: bool
     told_apart: bool
@@ -121,7 +123,7 @@ def shape(found: Sequence[Verdict]) -> Shape:
     losses = [verdict.losses for verdict in found if verdict.losses is not None]
     before = {each.before for each in losses}
     return Shape(
-        before=before.pop() if len(before) == 1 else None, checked=any(verdict.checks for verdict in found),
+        before=next(iter(before)) if len(before) == 1 else None, widest=max(before, default=0), checked=any(verdict.checks for verdict in found),
         compared=bool(losses), told_apart=any(each.to_change is not None for each in losses),
         gained=any(each.gained for each in losses), flips=any(verdict.replayed for verdict in found),
         anew=any(verdict.gain is not None for verdict in found),
@@ -192,6 +194,8 @@ def _what_was_lost(found: Sequence[Verdict]) -> str:
         return f"{found[0].certified:,} of {found[0].total:,} inputs are certified{_at(found[0].radius)}; {found[0].abstained:,} abstained."
     if len({losses.before for _, losses in changed}) != 1:
         return ""
+    if not changed[0][1].before:
+        return f"The original certifies no input{_at(found[0].radius)}: there is nothing to lose."
     text = f"Of the {changed[0][1].before:,} inputs certified{_at(found[0].radius)} for the original, "
     names = [verdict.name for verdict, _ in changed]
     change = [losses.to_change for _, losses in changed if losses.to_change is not None]
