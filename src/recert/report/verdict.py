@@ -204,7 +204,7 @@ def _what_was_lost(found: Sequence[Verdict]) -> str:
         return f"{text}{_span([losses.lost for _, losses in changed], names)} are lost."
     what = f"the change to {names[0]}" if len(names) == 1 else "the changes"
     verb = "loses" if len(names) == 1 else "lose"
-    left = f"leave another {_span(few)} unproven" if any(few) else "leave no other unproven"
+    left = f"another {_span(few)}, which more samples may bring back" if any(few) else "none"
     return f"{text}{what} {verb} {_span(change, names)}; too few samples {left}."
 
 
