@@ -50,7 +50,7 @@ ALLOWED = {
     "errors": set(), "interrupts": set(), "extras": {"errors"}, "registration": set(), "units": set(), "version": set(), "votes": set(), "storage": {"errors"}, "metrics": set(), "compiled": set(), "parquet_pages": set(), "requirements": {"certificates"},
     "bounds": {"compiled"}, "noise": {"compiled", "registration"},
     "models": {"errors", "extras", "registration"},
-    "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "parquet_pages", "storage"},
+    "certificates": {"bounds", "errors", "extras", "metrics", "models", "noise", "parquet_pages", "storage", "version"},
     "cache": {"certificates", "errors", "extras", "interrupts", "models", "noise", "parquet_pages", "storage", "votes"},
     "sampling": {"errors", "models", "noise", "votes"},
     "caching": {"cache", "errors", "models", "sampling", "spot_check"},

@@ -102,6 +102,20 @@ def test_certificates_are_read_back_with_all_settings(recertified: recert.Certif
     assert recert.Certificates.from_parquet(tmp_path / "l.parquet").labels.tolist() == LABELS.tolist()
 
 
+def test_a_result_says_which_version_made_it(recertified: recert.Certificates, tmp_path: Path) -> None:
+    """Files of older versions do not, and are read all the same."""
+    path = tmp_path / "r.parquet"
+    recertified.to_parquet(path)
+    table = pq.read_table(path)
+    settings = json.loads(table.schema.metadata[b"recert"])
+    assert settings.pop("version") == recert.__version__
+    pq.write_table(table.replace_schema_metadata({b"recert": json.dumps(settings)}), path)
+    assert recert.Certificates.from_parquet(path).settings == replace(recertified.settings, version="")
+    pq.write_table(table.replace_schema_metadata({b"recert": json.dumps(settings | {"version": 1})}), path)
+    with pytest.raises(recert.errors.NotAResult, match="version is not a text"):
+        recert.Certificates.from_parquet(path)
+
+
 def test_predictions_are_read_back(tmp_path: Path) -> None:
     votes = StoredVotes(np.array([[0] * 90 + [1] * 10, [0] * 50 + [1] * 50]), classes=2)
     predicted = recert.predict(votes, None, noise=Gaussian(0.5), samples=100)

@@ -17,7 +17,7 @@ from recert.cache import Cache
 from recert.cache.looks import Look
 from recert.cache.parts import Row, encode
 from recert.data import load_data
-from recert.errors import MissingExtra
+from recert.errors import CorruptBundle, MissingExtra
 from recert.noise import Stream
 from recert.report import read_result, write_result
 from recert.storage import Directory
@@ -239,11 +239,28 @@ def test_another_version_may_plan_otherwise(copied: Path) -> None:
     path = copied / "result" / "winner.parquet"
     forged(path, forward_passes=read_result(path).certificates.forward_passes + 1)
     listed_anew(copied)
+    listed_anew(copied, version="0.0.0")  # who bundled it does not matter where it is known who made it
     assert "are not what the stored votes of both models give" in problem(copied)
-    listed_anew(copied, version="0.0.0")
-    found = recert.check(copied)
-    assert found.holds
-    assert any("as they were by recert 0.0.0" in line for line in found.not_checked)
+    for made, bundled in (("0.0.1", recert.__version__), ("", "0.0.1")):  # files of older versions do not say
+        settings = replace(read_result(path).certificates.settings, version=made)
+        forged(path, settings=settings)
+        (copied / "report.html").write_bytes(page_of(read_result(path)).encode())
+        listed_anew(copied, version=bundled)
+        found = recert.check(copied)
+        assert found.holds
+        assert any("as they were by recert 0.0.1" in line for line in found.not_checked)
+
+
+def test_an_upgrade_before_it_is_bundled(chosen: Chosen, tmp_path: Path) -> None:
+    """A result of the version before, which planned otherwise, is bundled: it is said that it was not planned again."""
+    path = tmp_path / "w.parquet"
+    shutil.copyfile(chosen.result, path)
+    forged(path, forward_passes=read_result(path).certificates.forward_passes + 1)
+    with pytest.raises(CorruptBundle, match="are not what the stored votes of both models give"):
+        recert.bundle(path, chosen.model, tmp_path / "b", cache=chosen.cache)
+    forged(path, settings=replace(read_result(path).certificates.settings, version="0.0.1"))
+    found = recert.bundle(path, chosen.model, tmp_path / "b", cache=chosen.cache)
+    assert any("as they were by recert 0.0.1" in line for line in found.not_checked)
 
 
 def test_votes_that_are_there_are_looked_at(copied_original: Path) -> None:

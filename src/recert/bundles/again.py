@@ -40,9 +40,11 @@ COLUMNS = (
 def compute_again(result: Result, cache: Cache, votes: str, version: str = __version__) -> Findings:
     """Whether the votes of the original and those that were kept of the changed model give this result, to the last row.
 
-    `version`: of recert, when the bundle was made. Another one may plan otherwise, which is no fault of a result.
+    `version`: of recert, when the bundle was made, for a result that does not say which one made it. Another one may plan otherwise,
+    which is no fault of a result.
     """
     claimed = result.certificates
+    version = claimed.settings.version or version
     looks = _looks(claimed, cache)
     if not looks:
         return left_open("claims: what was asked for is not recorded in the cache, so that nothing is planned again")

@@ -78,12 +78,13 @@ def settings_in(table: pa.Table) -> Settings:
     settings = Settings(
         **{**stored, "looks": tuple(stored.get("looks", ())), "planned": tuple(stored.get("planned", ())),
            "remarks": tuple(stored.get("remarks", ())), "at": tuple(stored.get("at", ())),
+           "version": stored.get("version", ""),
            "same_models": tuple(str(each)[:300] for each in stored.get("same_models", ())),
            "numerics": _numerics(stored["numerics"]),
            "cache_numerics": None if stored.get("cache_numerics") is None else _numerics(stored["cache_numerics"]),
            "together": None if together is None else Together(**mapping(together))}
     )  # fmt: skip
-    for name in ("method", "certificate", "noise", "plan"):
+    for name in ("method", "certificate", "noise", "plan", "version"):
         if not isinstance(getattr(settings, name), str):
             raise TypeError(f"{name} is not a text")
     if not all(isinstance(remark, str) for remark in settings.remarks):

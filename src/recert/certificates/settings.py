@@ -5,6 +5,7 @@ from typing import Any
 
 from recert.models.numerics import Numerics
 from recert.noise import parse_noise
+from recert.version import __version__
 
 _ROUNDING = 1e-9  # relative to an error: sums of errors are themselves rounded
 
@@ -65,6 +66,8 @@ class Settings:
     """What else there is to know of a re-certification: where samples were the limit, say. The guarantee does not depend on it."""
     rows_sent: int | None = None
     """Of a function: how many rows it was given for this result, what checks and attempts that failed took included."""
+    version: str = __version__
+    """Of recert, when it was made: another one may plan otherwise. Empty in files from before it was recorded."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as results carry them: numerics in their text form."""
