@@ -126,8 +126,6 @@ def encode(rows: Sequence[Row], classes: int, context: str) -> tuple[str, bytes]
         form = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     pq.write_table(table, sink, row_group_size=_rows_per_group(rows), write_page_checksum=True, **form)
     data = sink.getvalue().to_pybytes()
-    del table, values, counts, sink  # else what they are in could not be given back
-    _release_memory()
     return f"{PREFIX}{hashlib.sha256(data).hexdigest()}{SUFFIX}", data
 
 
@@ -195,7 +193,7 @@ def decode_all(
 
 
 def _release_memory() -> None:
-    """Give back what Arrow worked in: it would keep tens of megabytes for the next part, which may never come."""
+    """Give back what Arrow unpacked into: it would keep tens of megabytes for the next part, which may never be read."""
     pa.default_memory_pool().release_unused()
 
 
