@@ -1,6 +1,7 @@
 """Outputs are whole or not there: a full disk or a kill leaves the old file as it was."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 import recert
 from recert.certificates import Certificates
+from recert.cli import compare
 from recert.figures.style import new_figure, paper_style, save
-from recert.report import Result, write_result
+from recert.report import NotAResult, Result, read_result, write_result
 from recert.storage import Directory, write_whole
 
 VOTES = recert.StoredVotes(np.zeros((3, 400), dtype=int), selection=np.zeros((3, 100), dtype=int), classes=2)
@@ -30,6 +32,8 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "out.csv": lambda path: certificates().to_csv(path),
     "out.tsv": lambda path: certificates().to_tsv(path, [0, 0, 0]),
     "result.parquet": lambda path: write_result(Result("result", certificates()), path),
+    "budgets.csv": lambda path: compare._write({"rows": [{"samples": 1}]}, path),
+    "budgets.json": lambda path: compare._write({"rows": [{"samples": 1}]}, path),
     "out.pdf": lambda path: draw(path.parent),
 }
 
@@ -46,6 +50,39 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str, monkeypatch:
         WRITERS[name](tmp_path / name)
     assert (tmp_path / name).read_text() == "the old file"
     assert os.listdir(tmp_path) == [name]
+
+
+WRITES_IN_PLACE = {
+    "storage.py": "writes beside and renames; into pipes and devices it writes directly",
+    "cache/keys.py": "never replaces a file",
+    "cli/streams.py": "stdout and stderr",
+    "bundles/writing.py": "in a temporary folder, then beside and renamed",
+    "bundles/signatures.py": "in a temporary folder",
+    "bundles/unpacking.py": "in a temporary folder",
+}
+"""Modules that open a file to write it, and why an output is whole all the same."""
+
+
+def test_every_other_module_leaves_writing_to_the_storage() -> None:
+    """So no command or function can leave half of a text export."""
+    source = Path(recert.__file__).parent
+    direct = re.compile(
+        r"""write_(text|bytes)\(|open\([^)]*["'](w|a|x|r\+)b?["']|\.tofile\(|np\.save|write_csv\((?!.*whole\))"""
+    )
+    found = {str(f.relative_to(source)) for f in source.rglob("*.py") if direct.search(f.read_text())}
+    assert found - {"cache/keys.py"} == set(WRITES_IN_PLACE) - {"cache/keys.py"}
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv"])
+def test_a_text_export_is_no_input_cut_or_whole(tmp_path: Path, name: str) -> None:
+    """Nothing of ours reads one, so that a copy that was cut elsewhere cannot be taken for the whole."""
+    path = tmp_path / name
+    WRITERS[name](path)
+    for text in (path.read_bytes(), path.read_bytes()[:-20]):
+        path.write_bytes(text)
+        for read in (Certificates.from_parquet, read_result, recert.Cache.open):
+            with pytest.raises((NotAResult, OSError)):
+                read(path)
 
 
 def test_a_link_and_the_mode_of_a_file_stay(tmp_path: Path) -> None:

@@ -170,6 +170,38 @@ def test_a_store_that_is_busy_when_names_are_noted_costs_no_result(
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 8
 
 
+def test_a_store_that_cannot_be_named_after_deciding_costs_no_result(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --at the store is opened anew to be named: locked, or with a part that went bad, the result is still written."""
+    command = [*CERTIFY, "--at", "0.25", "--store", str(tmp_path / "run"), "--out", str(tmp_path / "out.csv")]
+    real = Cache.just_written
+
+    def late(store: str) -> Cache:
+        part = next((tmp_path / "run").glob("part-*"))
+        part.write_bytes(part.read_bytes()[:-1])
+        return real(store)
+
+    monkeypatch.setattr(Cache, "just_written", late)
+    run = recert(*command)
+    assert run.returncode == 0, run.stderr
+    assert "names of model and data were not noted" in run.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 8
+
+
+def test_a_configured_key_costs_no_result_that_is_decided(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can have signed a store that is only now written."""
+    pytest.importorskip("cryptography")
+    assert recert("cache", "keygen", "key.pem", cwd=tmp_path).returncode == 0
+    monkeypatch.setenv("RECERT_PUBLIC_KEY", str(tmp_path / "key.pem.pub"))
+    run = recert(*CERTIFY, "--at", "0.25", "--store", "run", "--out", "out.csv", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 8
+    assert json.loads((tmp_path / "run" / "_manifest.json").read_text())["names"]["data"] == "digits"
+
+
 def test_a_mismatch_names_the_model_and_a_short_hash(runs: Path) -> None:
     run = recert(*CERTIFY, "--store", str(runs / "merged"), "--model", "digits:0.25")
     line = run.stderr.strip().splitlines()[-1]

@@ -186,10 +186,8 @@ def certify(
         say(f"stopped; {drawn} is kept in {store}: run the same command again to continue")
         raise typer.Exit(INTERRUPTED) from None
     named = f"{proxy} of {model.model}" if proxy else model.model
-    if decided is not None:
-        cache = recert.Cache.open(store)
     say_rows_sent(cache.rows_sent if decided is None else certificates.settings.rows_sent)
-    _remember(cache, model=plain_name(named), data=plain_name(data.data))
+    _remember(store if decided is not None else cache, model=plain_name(named), data=plain_name(data.data))
     remark = f"{certificates.guarantee}\nEvery vote {'of the proxy ' if proxy else ''}is kept in {store}"
     if decided is None and not cache.manifest.plan:
         remark += f"; re-certify a changed model with:\n  recert recertify --store {store} ..."
@@ -198,11 +196,14 @@ def certify(
     finish(certificates, dataset, result, summary(model.model, certificates, dataset.labels, shown), remark)
 
 
-def _remember(cache: "Cache", **names: str) -> None:
+def _remember(written: "Cache | str", **names: str) -> None:
     """Note names for people. The votes are drawn and kept: whatever is wrong with the store now must not cost the result."""
+    from recert.cache import Cache
     from recert.errors import RecertError
 
     try:
+        # Nobody can have signed it yet, so no signature is asked for, whatever key is configured.
+        cache = Cache.just_written(written) if isinstance(written, str) else written
         cache.remember_names(**names)
     except (RecertError, OSError) as error:
         say(f"[yellow]warning:[/yellow] {escape(f'the names of model and data were not noted: {error}')}")
