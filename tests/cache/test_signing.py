@@ -151,6 +151,12 @@ def test_keys_that_are_not_ed25519(signed: tuple[Path, Path, Path], tmp_path: Pa
         signing.create_key(key)
 
 
+def test_a_key_file_that_is_not_there(signed: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    store, _, _ = signed
+    with pytest.raises(FileNotFoundError, match=r"expected a file with a private key, got .*none\.pem, .* keygen"):
+        signing.sign(store, tmp_path / "none.pem")
+
+
 def test_an_open_key_file_is_warned_about(signed: tuple[Path, Path, Path]) -> None:
     store, key, _ = signed
     key.chmod(0o644)

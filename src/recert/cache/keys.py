@@ -51,9 +51,12 @@ def public_key(path: Path) -> "Ed25519PublicKey":
 
 def _key(path: Path, kind: Any, word: str, load: Any) -> Any:
     unsupported = cryptography("exceptions").UnsupportedAlgorithm
-    with open(path, "rb") as file:
-        data = file.read(KEY_BYTES)
     remedy = "make one with: recert cache keygen KEYFILE"
+    try:
+        with open(path, "rb") as file:
+            data = file.read(KEY_BYTES)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"expected a file with a {word} key, got {path}, which does not exist; {remedy}") from None
     try:
         key = load(data)
     except TypeError:
