@@ -56,7 +56,9 @@ def _key(path: Path, kind: Any, word: str, load: Any) -> Any:
         with open(path, "rb") as file:
             data = file.read(KEY_BYTES)
     except FileNotFoundError:
-        raise FileNotFoundError(f"expected a file with a {word} key, got {path}, which does not exist; {remedy}") from None
+        raise FileNotFoundError(
+            f"expected a file with a {word} key, got {path}, which does not exist; {remedy}"
+        ) from None
     try:
         key = load(data)
     except TypeError:
