@@ -722,3 +722,18 @@ class TestLooks:
         assert replace(manifest, looks=(300, 400)).looks == (300, 400)
         with pytest.raises(ValueError, match="looks"):
             replace(manifest, looks=looks)
+
+
+@pytest.mark.parametrize(
+    ("method", "proven"), [(Series(), bounds.series_lower), (FewFlips(), bounds.few_flips_lower)], ids=["series", "few"]
+)
+def test_what_is_claimed_is_proven_and_not_only_searched(method: ReplayMethod, proven: Any) -> None:
+    """What plans use may be above the proven bound: no claim may rest on it."""
+    rng = np.random.default_rng(0)
+    votes, replayed, none = rng.integers(600, 1_001, 30), np.full(30, 200), np.zeros(30, dtype=np.int64)
+    of = EventCounts(votes, rng.integers(0, 12, 30), replayed, none, none)
+    wanted = proven(votes, 1_000, replayed - of.lost, replayed, 0.002)
+    assert (method.about(of, 1_000, 0.002) > wanted).any()
+    assert np.array_equal(method.lower_bound(of, 1_000, 0.002), wanted)
+    # Each is alone in its group, and so the least of it.
+    assert np.array_equal(method.least_lower_bound(of, 1_000, 0.002, np.arange(30)), wanted)

@@ -11,7 +11,7 @@ import random
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +25,14 @@ import recert
 from recert.errors import UnusableModel
 from recert.models.digest import identify
 from recert.sampling.network import Network
+from tests.identity_kinds import Kinds
 from tests.test_identity_hidden import HoldsFirst, HoldsRandom, with_forward
 from tests.test_identity_pairs import Holds, HoldsApplied, from_source, in_module, linear
 
-Make = Callable[[float], nn.Module]
-TOLD_APART: dict[str, Make] = {}
-REFUSED: dict[str, Make] = {}
+KINDS = Kinds()
+told_apart, refused = KINDS.told_apart, KINDS.refused
 KEPT: list[Any] = []
 """What must live as long as a model that only refers to it."""
-
-
-def told_apart(make: Make) -> Make:
-    TOLD_APART[make.__name__] = make
-    return make
-
-
-def refused(make: Make) -> Make:
-    REFUSED[make.__name__] = make
-    return make
 
 
 class HoldsCalled(Holds):
@@ -486,21 +476,10 @@ class HoldsType(Holds):
         return float(np.asarray(1.7).astype(self.held))
 
 
-@pytest.mark.parametrize("name", [*TOLD_APART, *REFUSED])
+@pytest.mark.parametrize("name", KINDS.names)
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_models_that_vote_differently_do_not_share_an_identity(name: str) -> None:
-    make = {**TOLD_APART, **REFUSED}[name]
-    torch.manual_seed(1)
-    batch = torch.randn(8, 4)
-    # One after the other: some of what they hold is in this process only once.
-    answers, identities = zip(*((model(batch), identify(model)) for model in map(make, (1.0, -1.0))), strict=True)
-    assert not torch.equal(*answers)
-    if name in REFUSED:
-        assert all(identity.nameless for identity in identities)
-    else:
-        assert identities[0].nameless is None
-        assert identities[0] != identities[1]
-        assert identify(make(1.0)) == identities[0]
+    KINDS.check(name)
 
 
 # ---- models that are equal, and are not refused ----

@@ -1,6 +1,6 @@
 """Values that decide votes from places where few look: each pair of models votes differently, and must not share an identity.
 
-Of these, those of REFUSED cannot be looked into and need a name; all others must be told apart without one.
+Of these, those that are `refused` cannot be looked into and need a name; all others must be told apart without one.
 """
 
 import collections
@@ -8,7 +8,6 @@ import functools
 import random
 import sys
 import types
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from recert.models.digest import identify
+from tests.identity_kinds import Kinds
 from tests.test_identity_pairs import (
     Holds,
     HoldsApplied,
@@ -32,19 +32,8 @@ from tests.test_identity_pairs import (
     scaled_by,
 )
 
-Make = Callable[[float], nn.Module]
-TOLD_APART: dict[str, Make] = {}
-REFUSED: dict[str, Make] = {}
-
-
-def told_apart(make: Make) -> Make:
-    TOLD_APART[make.__name__] = make
-    return make
-
-
-def refused(make: Make) -> Make:
-    REFUSED[make.__name__] = make
-    return make
+KINDS = Kinds()
+told_apart, refused = KINDS.told_apart, KINDS.refused
 
 
 def with_forward(body: str, **scope: Any) -> Any:
@@ -481,21 +470,10 @@ def a_parametrisation_of_torch(v: float) -> nn.Module:
     return module
 
 
-@pytest.mark.parametrize("name", [*TOLD_APART, *REFUSED])
+@pytest.mark.parametrize("name", KINDS.names)
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_models_that_vote_differently_do_not_share_an_identity(name: str) -> None:
-    make = {**TOLD_APART, **REFUSED}[name]
-    torch.manual_seed(1)
-    batch = torch.randn(8, 4)
-    # One after the other: some of what they hold is in this process only once.
-    answers, identities = zip(*((model(batch), identify(model)) for model in map(make, (1.0, -1.0))), strict=True)
-    assert not torch.equal(*answers)
-    if name in REFUSED:
-        assert all(identity.nameless for identity in identities)
-    else:
-        assert identities[0].nameless is None
-        assert identities[0] != identities[1]
-        assert identify(make(1.0)) == identities[0]
+    KINDS.check(name)
 
 
 def test_a_compiled_function_is_the_plain_one() -> None:

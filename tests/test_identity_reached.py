@@ -1,6 +1,6 @@
 """Values that code reaches by ways that it does not show, or that lie where a model's attributes are not: each pair votes differently.
 
-Those of REFUSED need a name; all others must be told apart. Beside `test_identity_hidden` and `test_identity_found`.
+Those that are `refused` need a name; all others must be told apart. Beside `test_identity_hidden` and `test_identity_found`.
 """
 
 import abc
@@ -32,25 +32,15 @@ from recert.errors import UnusableModel
 from recert.models import walk
 from recert.models.digest import identify
 from recert.models.inference import prepare
+from tests.identity_kinds import Kinds
 from tests.test_identity_hidden import with_forward
 from tests.test_identity_pairs import Holds, HoldsApplied, Times, from_source, in_module, linear
 
-Make = Callable[[float], nn.Module]
-TOLD_APART: dict[str, Make] = {}
-REFUSED: dict[str, Make] = {}
+KINDS = Kinds()
+told_apart, refused = KINDS.told_apart, KINDS.refused
 SOFTSIGN, SOFTMAX, ADD = F.softsign, F.softmax, Tensor.__add__
 KEPT: list[Any] = []
 """What must live as long as a model that only refers to it."""
-
-
-def told_apart(make: Make) -> Make:
-    TOLD_APART[make.__name__] = make
-    return make
-
-
-def refused(make: Make) -> Make:
-    REFUSED[make.__name__] = make
-    return make
 
 
 def asks(body: str, held: Any = None, **scope: Any) -> nn.Module:
@@ -736,21 +726,10 @@ def a_global_counter_that_is_read(v: float) -> nn.Module:
     return asks("global CALLS; CALLS += 0; return x * CALLS", CALLS=v)
 
 
-@pytest.mark.parametrize("name", [*TOLD_APART, *REFUSED])
+@pytest.mark.parametrize("name", KINDS.names)
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_models_that_vote_differently_do_not_share_an_identity(name: str) -> None:
-    make = {**TOLD_APART, **REFUSED}[name]
-    torch.manual_seed(1)
-    batch = torch.randn(8, 4)
-    # One after the other: some of what they hold is in this process only once.
-    answers, identities = zip(*((model(batch), identify(model)) for model in map(make, (1.0, -1.0))), strict=True)
-    assert not torch.equal(*answers)
-    if name in REFUSED:
-        assert all(identity.nameless for identity in identities)
-    else:
-        assert identities[0].nameless is None
-        assert identities[0] != identities[1]
-        assert identify(make(1.0)) == identities[0]
+    KINDS.check(name)
 
 
 # ---- what must not differ ----

@@ -162,6 +162,23 @@ class TestReplays:
         result = recert.recertify(new, None, cache, samples=1_500, alpha=0.1, at=0.25 * radius(after))
         assert result.certified.mean() > 0.7
 
+    @pytest.mark.parametrize("certificate", ["one-sided", "two-sided"])
+    def test_the_class_is_chosen_by_the_selection_votes(self, certificate: str) -> None:
+        """The votes that claim are all for another class: certifying that one would be a choice that they made."""
+        original = np.zeros((3, 1_100), dtype=np.int64)
+        original[:, :100] = 1
+        source = stored(original, 100, 2)
+        cache = recert.certify(
+            source, None, noise=NOISE, samples=1_000, selection_samples=100, alpha=0.05, certificate=certificate
+        )
+        again = recert.recertify(source, None, cache, samples=1_000, alpha=0.1, at=0.3)
+        fresh = recert.certify(
+            source, None, noise=NOISE, samples=1_000, selection_samples=100, alpha=0.1, at=0.3, certificate=certificate
+        )
+        assert not cache.certificates.certified.any()
+        assert not again.certified.any()
+        assert not fresh.certified.any()
+
     def test_nothing_flips_and_every_level_has_its_evidence(self) -> None:
         """All votes agree: the bound at error e is e^(1/N), and the evidence a mean of powers of 1 + stake * slack / (1 - slack)."""
         alpha, at, n = 0.002, 0.5, 1000

@@ -57,13 +57,12 @@ class SomeVotes:
             self._first.append(_kept(chunk, 0, min(FIRST - self._count, len(chunk.votes))))
             self._count += len(self._first[-1][1])
             return
-        self._seen += 1
-        if len(self._pieces) < MOST_PIECES:
-            self._pieces.append(_kept(chunk, max(0, len(chunk.votes) - OF_A_PIECE), len(chunk.votes)))
-        elif (
-            i := self._choose.randrange(self._seen)
-        ) < MOST_PIECES:  # each piece so far is kept with the same probability
-            self._pieces[i] = _kept(chunk, max(0, len(chunk.votes) - OF_A_PIECE), len(chunk.votes))
+        # Each piece so far is kept with the same probability.
+        i, self._seen = self._choose.randrange(self._seen + 1), self._seen + 1
+        if self._seen <= MOST_PIECES:
+            i = len(self._pieces)
+        if i < MOST_PIECES:
+            self._pieces[i : i + 1] = [_kept(chunk, max(0, len(chunk.votes) - OF_A_PIECE), len(chunk.votes))]
 
     @property
     def full(self) -> bool:
