@@ -12,6 +12,7 @@ import pytest
 
 import recert
 from recert.bundles.claims import check_claims
+from recert.bundles.decisions import decide_again
 from recert.bundles.page import page_of
 from recert.cache import Cache
 from recert.cache.looks import Look
@@ -333,6 +334,14 @@ def test_decisions_at_a_radius_are_made_again(changed: bool, tmp_path: Path) -> 
     assert f"the radii of {int(more.sum())} inputs are not shown" in claimed(**bounds, **classes, radius=radius)
     other = np.where(before.certified, (before.prediction + 1) % 10, -1)
     assert f"the radii of {count} inputs are not shown" in claimed(prediction=other)
+    # The error that was spent, no smaller one: what is drawn ends soon after it is enough.
+    smaller = replace(before.settings, alpha=before.settings.alpha / (50 if changed else 4))
+    again = decide_again(
+        replace(before, settings=smaller),
+        Cache.open(store),
+        str(next(votes.iterdir()) if not (votes / "_manifest.json").exists() else votes) if changed else None,
+    )
+    assert "inputs are not shown by the stored votes" in again.problems[0]
     assert "do not follow from their bounds" in claimed(radius=np.where(before.certified, 0.123, 0.0))
 
 
