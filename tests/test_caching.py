@@ -21,7 +21,7 @@ from recert.errors import ContextMismatch, IncompleteCache, MissingVotes, StoreB
 from recert.models.identity import ModelIdentity
 from recert.models.numerics import Numerics
 from recert.noise import Stream
-from recert.sampling import ProgressCallback, Sampler, VoteChunk, VoteSource, Work, collect
+from recert.sampling import ProgressCallback, Sampler, VoteChunk, VoteSource, Work, collect, is_vote_source
 from recert.spot_check import TASK as CHECK
 from tests.cache.stores import inputs, make, network
 
@@ -138,7 +138,7 @@ def test_a_store_alone_answers_and_says_what_it_lacks(tmp_path: Path) -> None:
     source = CachingSource.from_store(tmp_path / "run")
     assert (source.noise, source.seed, source.classes) == (NOISE, 1, CLASSES)
     assert (source.digests, source.identity) == (Drawing().digests, Drawing().identity)
-    assert isinstance(source, VoteSource)
+    assert is_vote_source(source)
     same(source, SOME)
     with pytest.raises(MissingVotes, match="lacks 2 estimation votes and 20 fresh votes; draw them with CachingSource"):
         collect(source, MORE, "test")
@@ -444,3 +444,19 @@ def test_a_killed_process_leaves_a_sound_store_that_is_continued(tmp_path: Path,
     for works in kill_works():
         same(CachingSource.from_store(tmp_path), works)
         break
+
+
+def test_a_source_inside_another_object_is_one() -> None:
+    """Somebody's wrapper that counts or replaces votes hands everything else through."""
+
+    class Wrapper:
+        def __init__(self, inner: VoteSource) -> None:
+            self._inner = inner
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._inner, name)
+
+    inner = Drawing()
+    source = recert.open_source(Wrapper(inner), None, noise=NOISE, seed=1)  # type: ignore[arg-type]
+    same(source, SOME)
+    assert not is_vote_source(object())

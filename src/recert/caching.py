@@ -20,7 +20,7 @@ from recert.errors import MissingVotes, UnknownInputs
 from recert.models.identity import Description
 from recert.models.numerics import Numerics
 from recert.sampling.source import check_unchanged, description, named, rows_sent
-from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work
+from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work, is_vote_source
 from recert.spot_check import check_stored_votes
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class CachingSource:
     """
 
     def __init__(self, source: VoteSource | None, *, store: Path | None = None, allow_numerics: bool = False) -> None:
-        if source is not None and not isinstance(source, VoteSource):
+        if source is not None and not is_vote_source(source):
             raise ValueError(
                 f"expected a source of votes, got {type(source).__name__}; make one with recert.open_source(model, inputs, ...)"
             )

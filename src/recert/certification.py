@@ -30,6 +30,7 @@ from recert.sampling import (
     check_unchanged,
     check_usable,
     collect,
+    is_vote_source,
     most_samples,
     rows_sent,
     rows_sent_since,
@@ -132,7 +133,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     """
     inputs = gathered(inputs)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
-    members = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
+    members = family_members(family, model.digests if is_vote_source(model) else inputs)
     _check_one_alpha(alpha)
     alpha, seed = alpha / members, checked_seed(seed)
     before, sent = None if store is None else Cache.manifest_at(store), rows_sent(model)

@@ -22,7 +22,7 @@ from recert.keeping import Keep
 from recert.models.inference import PRECISIONS, PreparedModel, prepare
 from recert.noise import Noise, checked_seed
 from recert.recertification import recertify
-from recert.sampling import ShowProgress, VoteSource, rows_sent
+from recert.sampling import ShowProgress, is_vote_source, rows_sent
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
 
@@ -70,7 +70,7 @@ def certify_by_proxy(
     per input, a tenth of `samples` unless given; they are kept as `recertify` keeps those of a changed model. Other arguments
     are those of `certify`.
     """
-    if isinstance(model, VoteSource):
+    if is_vote_source(model):
         raise ValueError("expected a model with a proxy, got votes; a proxy is made of the model itself")
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     images = checked_inputs(inputs)

@@ -12,7 +12,7 @@ from recert.models.exported_program import as_module
 from recert.models.numerics import Numerics
 from recert.noise import Noise
 from recert.registration import check_new_name, function_named
-from recert.sampling import VoteSource, open_source
+from recert.sampling import VoteSource, is_vote_source, open_source
 from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model, Network
 from recert.units import warn_of_units
@@ -60,7 +60,7 @@ def open_votes(
     `passes` tells about how many are to be drawn of an input: compile="auto" compiles where that is worth it. `batches` knows batch sizes that
     were found before, and is told of one that is found now.
     """
-    if isinstance(model, VoteSource):
+    if is_vote_source(model):
         chosen = [
             name
             for name in ("precision", "compile", "workers", "ray_address")

@@ -228,15 +228,17 @@ def _on_grid(x, number, steps):
 
 
 @_inline
-def _drawn(high, low, thresholds, aliases, bits, largest):
+def _drawn(high, low, entries, bits, largest):
     """A whole number by the alias table, of 64 bits: the first choose the column, the others are compared with its threshold."""
     column = high >> uint32(32 - bits)
     rest = (uint64(high & uint32((1 << (32 - bits)) - 1)) << uint64(32)) | uint64(low)
-    return int32(column) - largest if rest < uint64(thresholds[column]) else aliases[column]
+    entry = entries[column]
+    own = rest < entry >> uint64(bits)
+    return (int32(column) if own else int32(entry & uint64((1 << bits) - 1))) - largest
 
 
 @compiled
-def _perturb_on_grid(inputs, rows, keys, samples, streams, steps, thresholds, aliases, bits, largest, out):
+def _perturb_on_grid(inputs, rows, keys, samples, streams, steps, entries, bits, largest, out):
     size = inputs.shape[1]
     blocks = (size + 1) // 2
     words = np.empty(4 * blocks, np.uint32)
@@ -251,7 +253,7 @@ def _perturb_on_grid(inputs, rows, keys, samples, streams, steps, thresholds, al
             w0, w1, w2, w3 = _philox(uint32(block), sample, uint32(0), stream, k0, k1)
             words[4 * block], words[4 * block + 1], words[4 * block + 2], words[4 * block + 3] = w0, w1, w2, w3
         for e in range(size):
-            numbers[e] = _drawn(words[2 * e], words[2 * e + 1], thresholds, aliases, bits, largest)
+            numbers[e] = _drawn(words[2 * e], words[2 * e + 1], entries, bits, largest)
         for e in range(size):
             y[e] = _on_grid(x[e], numbers[e], steps)
 
@@ -260,5 +262,5 @@ def perturb_on_grid(inputs, rows, keys, samples, streams, sigma, steps, out):
     """out[b] = float32((steps * inputs[rows[b]] + n) / steps), n the rounded normal numbers of (keys[rows[b]], samples[b], streams[b])."""
     table = alias_table(float(sigma), steps)
     _perturb_on_grid(
-        inputs, rows, keys, samples, streams, np.float32(steps), table.thresholds, table.aliases, table.bits, table.largest, out
+        inputs, rows, keys, samples, streams, np.float32(steps), table.entries, table.bits, table.largest, out
     )  # fmt: skip

@@ -131,22 +131,23 @@ def _perturb_splitting(
 
 
 @triton.jit
-def _drawn(high, low, thresholds, aliases, largest, BITS: tl.constexpr):
+def _drawn(high, low, entries, largest, BITS: tl.constexpr):
     column = (high >> (32 - BITS)).to(tl.int32)
-    rest = ((high & ((1 << (32 - BITS)) - 1)).to(tl.int64) << 32) | low.to(tl.int64)
-    return tl.where(rest < tl.load(thresholds + column), column - largest, tl.load(aliases + column))
+    rest = ((high & ((1 << (32 - BITS)) - 1)).to(tl.uint64) << 32) | low.to(tl.uint64)
+    entry = tl.load(entries + column).to(tl.uint64, bitcast=True)
+    return tl.where(rest < (entry >> BITS), column, (entry & ((1 << BITS) - 1)).to(tl.int32)) - largest
 
 
 @triton.jit
 def _perturb_on_grid(
-    inputs, rows, keys, samples, streams, steps, thresholds, aliases, largest, out, size, plane, channels,
+    inputs, rows, keys, samples, streams, steps, entries, largest, out, size, plane, channels,
     BITS: tl.constexpr, CHANNELS_LAST: tl.constexpr, PER_PROGRAM: tl.constexpr,
 ):  # fmt: skip
     b = tl.program_id(0).to(tl.int64)
     row = tl.load(rows + b)
     w0, w1, w2, w3 = _words(tl.load(keys + row), tl.load(samples + b), tl.load(streams + b), PER_PROGRAM)
-    first = _drawn(w0, w1, thresholds, aliases, largest, BITS)
-    second = _drawn(w2, w3, thresholds, aliases, largest, BITS)
+    first = _drawn(w0, w1, entries, largest, BITS)
+    second = _drawn(w2, w3, entries, largest, BITS)
     element = tl.program_id(1) * PER_PROGRAM * 2 + tl.arange(0, 2 * PER_PROGRAM)
     inside = element < size
     x = tl.load(inputs + row * size + element, mask=inside, other=0.0)
@@ -205,11 +206,11 @@ def perturb_on_grid_into(
     steps: int,
 ) -> None:
     """The rounded sum of whole numbers and rounded normal ones: see `recert.noise.on_torch.perturb_on_grid`."""
-    bits, largest, thresholds, aliases = table_on(inputs.device, sigma, steps)
+    bits, largest, entries = table_on(inputs.device, sigma, steps)
     size, channels = inputs.shape[1], _channels_apart(out)
     grid = (len(rows), triton.cdiv(size, 2 * _BLOCKS_PER_PROGRAM))
     _perturb_on_grid[grid](
-        inputs, rows, keys, samples, streams, float(steps), thresholds, aliases, largest, out, size, size // channels, channels,
+        inputs, rows, keys, samples, streams, float(steps), entries, largest, out, size, size // channels, channels,
         BITS=bits, CHANNELS_LAST=channels > 1, PER_PROGRAM=_BLOCKS_PER_PROGRAM, enable_fp_fusion=False,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,27 +66,28 @@ def perturb_on_grid(
     inputs: Tensor, rows: Tensor, keys: Tensor, samples: Tensor, streams: Tensor, sigma: float, steps: int
 ) -> Tensor:
     """float32((steps * inputs[rows[b]] + n) / steps), n the rounded normal numbers of (keys[rows[b]], samples[b], streams[b])."""
-    bits, largest, thresholds, aliases = table_on(inputs.device, sigma, steps)
+    bits, largest, entries = table_on(inputs.device, sigma, steps)
     w0, w1, w2, w3 = _words(inputs, rows, keys, samples, streams, per_block=2)
     high, low = torch.stack([w0, w2], dim=-1), torch.stack([w1, w3], dim=-1)
     column = high >> 32 - bits
     rest = (high & (1 << 32 - bits) - 1) << 32 | low
-    drawn = torch.where(rest < thresholds[column], column - largest, aliases[column].long()).flatten(1)
+    entry = entries[column]
+    threshold = entry >> bits & (1 << 64 - bits) - 1  # the bits of an unsigned number
+    drawn = (torch.where(rest < threshold, column, entry & (1 << bits) - 1) - largest).flatten(1)
     by = torch.full((), steps, dtype=torch.float32, device=inputs.device)
     nearest = (inputs * by + c.ROUNDER) - c.ROUNDER
     return (nearest[rows] + drawn[:, : inputs.shape[1]].to(torch.float32)) / by
 
 
 @cache
-def table_on(device: torch.device, sigma: float, steps: int) -> tuple[int, int, Tensor, Tensor]:
-    """An alias table on a device: bits, the largest number, thresholds and aliases.
+def table_on(device: torch.device, sigma: float, steps: int) -> tuple[int, int, Tensor]:
+    """An alias table on a device: bits, the largest number, and entries, as signed numbers of the same bits.
 
     It stays as long as the process lives: a batch that was recorded as a CUDA graph reads it where it was, and if its memory were
     given to something else, later noise would be made of that. A table takes at most 1.5 MiB.
     """
     table = alias_table(sigma, steps)
-    thresholds, aliases = (torch.from_numpy(array).to(device) for array in (table.thresholds, table.aliases))
-    return table.bits, table.largest, thresholds, aliases
+    return table.bits, table.largest, torch.from_numpy(table.entries.view(np.int64)).to(device)
 
 
 def _words(

@@ -22,16 +22,17 @@ _DENSITY_AT_ZERO = 0x662114CF50D942343F2CF1402EAE38BFD3829F30512706D8
 
 @dataclass(frozen=True, eq=False)
 class AliasTable:
-    """Column i, one of 2^bits, holds i - largest, and above its threshold `aliases[i]`.
+    """Column i, one of 2^bits, holds i - largest, and from its threshold on its alias - largest.
 
-    Of 64 bits the first `bits` choose the column and the others are compared with the threshold.
+    Of 64 bits the first `bits` choose the column and the others are compared with the threshold. An entry is threshold * 2^bits + alias,
+    64 bits: one place in memory is read for a number, wherever the noise is made. A column that holds nothing but its own has threshold 0
+    and itself as alias.
     """
 
     bits: int
     largest: int
     """The largest number that may be drawn, and minus the smallest."""
-    thresholds: NDArray[np.int64]
-    aliases: NDArray[np.int32]
+    entries: NDArray[np.uint64]
 
 
 @lru_cache(maxsize=8)
@@ -56,9 +57,8 @@ def alias_table(sigma: float, steps: int) -> AliasTable:
             thresholds[giver] = left[giver]
             if left[giver] < full:
                 small.append(giver)
-    return AliasTable(
-        bits, largest, np.array(thresholds, dtype=np.int64), np.array([a - largest for a in aliases], dtype=np.int32)
-    )
+    entries = [(threshold % full) << bits | alias for threshold, alias in zip(thresholds, aliases, strict=True)]
+    return AliasTable(bits, largest, np.array(entries, dtype=np.uint64))
 
 
 def total_variation(sigma: float, steps: int, elements: int) -> Fraction:

@@ -24,7 +24,7 @@ from recert.recertification.registry import method_named
 from recert.recertification.remarks import with_remarks
 from recert.recertification.run import check_passes, replay, run
 from recert.recertification.task import Task, usual_alpha
-from recert.sampling import ShowProgress, VoteSource, rows_sent, rows_sent_since
+from recert.sampling import ShowProgress, VoteSource, is_vote_source, rows_sent, rows_sent_since
 from recert.sampling.gathering import Inputs, gathered
 from recert.sampling.network import Model
 from recert.sequential import Enough
@@ -98,7 +98,7 @@ def recertify(
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     inputs = gathered(inputs)
-    claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
+    claims = family_members(family, model.digests if is_vote_source(model) else inputs)
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     chosen = chosen_execution(execution, device=device, batch_size=batch_size, progress=progress)
     _check_compile(chosen, looks)
@@ -149,7 +149,7 @@ def draw_votes(
     """
     cache = cache if isinstance(cache, Cache) else Cache.open(cache)
     inputs = gathered(inputs)
-    claims = family_members(family, model.digests if isinstance(model, VoteSource) else inputs)
+    claims = family_members(family, model.digests if is_vote_source(model) else inputs)
     # The plan depends on the error of a claim, so that a family or planned looks must be named here too.
     error = _error_of_a_claim(cache.manifest, alpha, claims, looks)
     asked = _Asked.of(cache.manifest, samples, error, method, plan, certificate)

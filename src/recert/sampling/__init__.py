@@ -13,7 +13,16 @@ from recert.sampling.source import (
     rows_sent_since,
 )
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import Progress, ProgressCallback, ShowProgress, VoteChunk, VoteSource, Work, most_samples
+from recert.sampling.work import (
+    Progress,
+    ProgressCallback,
+    ShowProgress,
+    VoteChunk,
+    VoteSource,
+    Work,
+    is_vote_source,
+    most_samples,
+)
 
 __all__ = [
     "Drawn",
@@ -30,6 +39,7 @@ __all__ = [
     "check_usable",
     "collect",
     "collect_each",
+    "is_vote_source",
     "most_samples",
     "open_source",
     "rows_sent",

@@ -15,11 +15,8 @@ from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 from recert.sampling.sampler import Sampler
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import ProgressCallback, VoteSource, Work
+from recert.sampling.work import VOTE_SOURCE, ProgressCallback, VoteSource, Work, is_vote_source
 from recert.votes import Votes, count_votes
-
-VOTE_SOURCE = ("classes", "identity", "digests", "input_shape", "streams", "noise", "seed", "numerics", "draw")
-"""What a `VoteSource` must have."""
 
 
 def open_source(
@@ -39,7 +36,7 @@ def open_source(
         if inputs is not None:
             raise ValueError("expected inputs=None with StoredVotes, got inputs; stored votes are known by their row")
         return model.with_classes(classes)
-    if isinstance(model, VoteSource):
+    if is_vote_source(model):
         _check_source(model, inputs, noise, seed)
         return model
     if hasattr(model, "draw") and not callable(model):

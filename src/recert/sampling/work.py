@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,6 @@ ShowProgress = bool | ProgressCallback | None
 function is called with it."""
 
 
-@runtime_checkable
 class VoteSource(Protocol):
     """Where votes come from: a model under noise, or votes that exist already.
 
@@ -85,6 +84,15 @@ class VoteSource(Protocol):
     def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
         """Votes of all works, in order, as chunks that may split a work."""
         ...
+
+
+VOTE_SOURCE = ("classes", "identity", "digests", "input_shape", "streams", "noise", "seed", "numerics", "draw")
+"""What a `VoteSource` must have."""
+
+
+def is_vote_source(value: Any) -> TypeGuard[VoteSource]:
+    """Whether it has all of that, of its own or handed through by `__getattr__`, which isinstance does not see from Python 3.12 on."""
+    return all(hasattr(value, name) for name in VOTE_SOURCE)
 
 
 def most_samples(source: VoteSource, stream: Stream) -> int:
