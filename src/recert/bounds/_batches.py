@@ -13,8 +13,7 @@ from recert.bounds.arguments import Floats, checked_counts
 
 Integers = NDArray[np.int64]
 
-TASKS_PER_WORKER = 4
-MOST_WORKERS = 6
+PARTS_PER_WORKER = 8
 
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
@@ -38,41 +37,52 @@ def grid_bits(replays: float) -> int:
 def map_distinct(function: Callable[..., float], *columns: Floats) -> Floats:
     """The function of each row of the columns, once per distinct row, in threads. Columns must have one shape."""
     rows, position = np.unique(np.stack([column.ravel() for column in columns], axis=1), axis=0, return_inverse=True)
-    values = np.array(_in_threads(lambda row: function(*row), list(rows)), dtype=float)
+    values = np.empty(len(rows))
+
+    def work(first: int, last: int) -> None:
+        values[first:last] = [function(*row) for row in rows[first:last]]
+
+    in_threads(work, len(rows))
     return values[position.ravel()].reshape(columns[0].shape)
 
 
-def map_least(
-    function: Callable[..., float],
-    reaches: Callable[..., bool],
-    columns: Sequence[Floats],
-    *,
-    starts: Integers,
-    about: Floats,
-    at_least: Floats,
-) -> Floats:
-    """The least value of the function in each group of rows; groups are those from one of `starts` to the next.
+Search = Callable[[Floats, Floats, Integers, Floats], None]
+"""Lowers what was found for groups of rows to the least bound of each: given the rows, what their bounds are at least, where groups begin,
+with the end of the last, and what was found. A row whose bound is shown to be at least that needs no bound of its own."""
 
-    Most rows are not the least and need no value of their own: rows come in the order of `about`, a guess at it; one for which
-    the function is known to be `at_least` what was found, or of which `reaches(value, *row)` shows it, is passed over. So
-    where the function is a bound less a tolerance, the least of all bounds is not below what is found.
+
+def least_of_groups(
+    search: Search, columns: Sequence[Floats], groups: ArrayLike | None, *, about: Floats, at_least: Floats
+) -> Any:
+    """The least bound of each group of rows; groups are those from one of `groups` to the next, and without them each row is one.
+
+    Most rows are not the least and need no bound of their own: rows come in the order of `about`, a guess at it, and those are passed
+    over that are known to be `at_least` what was found. So where what is found is a bound less a tolerance, the least of all bounds
+    is not below it. Equal groups are searched once.
     """
-    _check_groups(starts, columns[0])
-    rows = np.stack(columns, axis=1)
-    groups = [range(start, stop) for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True)]
-    numbers: dict[bytes, int] = {}
-    position = [numbers.setdefault(rows[group.start : group.stop].tobytes(), len(numbers)) for group in groups]
-    distinct = [groups[i] for i in np.unique(position, return_index=True)[1]]
-
-    def least(group: range) -> float:
-        first, *others = group.start + np.argsort(about[group.start : group.stop], kind="stable")
-        found = function(*rows[first])
-        for i in others:
-            if at_least[i] < found and not reaches(found, *rows[i]):
-                found = min(found, function(*rows[i]))
-        return found
-
-    return np.array(_in_threads(least, distinct), dtype=float)[position]
+    starts = np.arange(columns[0].size) if groups is None else np.asarray(groups)
+    if groups is not None:
+        _check_groups(starts, columns[0])
+    rows = np.stack([column.ravel() for column in columns], axis=1)
+    ends, numbers = np.append(starts[1:], len(rows)), dict[bytes, int]()
+    position = [numbers.setdefault(rows[i:j].tobytes(), len(numbers)) for i, j in zip(starts, ends, strict=True)]
+    distinct = np.unique(position, return_index=True)[1]
+    found = np.full(len(numbers), np.inf)
+    of_group = np.repeat(np.arange(len(numbers)), (ends - starts)[distinct])
+    places = np.concatenate([np.arange(starts[i], ends[i]) for i in distinct] or [np.zeros(0, np.int64)])
+    about, at_least = about.ravel()[places], at_least.ravel()[places]
+    order = np.lexsort((about, of_group))
+    is_first = np.diff(of_group, prepend=-1) > 0
+    # First the likely least of each, then whatever may be less: for these, tables that are not needed are not made.
+    for some in (order[is_first], order[~is_first]):
+        some = some[at_least[some] < found[of_group[some]]]
+        begins = np.searchsorted(of_group[some], np.arange(len(numbers) + 1))
+        if len(some):
+            search(rows[places[some]], at_least[some], begins, found)
+    values = found[position]
+    if groups is not None:
+        return values
+    return values.reshape(columns[0].shape) if columns[0].ndim else float(values[0])
 
 
 def _check_groups(starts: Integers, column: Floats) -> None:
@@ -84,17 +94,32 @@ def _check_groups(starts: Integers, column: Floats) -> None:
         )
 
 
-def _in_threads(function: Callable[[Any], float], items: Sequence[Any]) -> list[float]:
-    """The compiled loops release the interpreter lock. Tasks of several items, far apart and so of mixed cost, ask for it less often."""
-    workers = min(len(items), _workers())
+def in_threads(function: Callable[[int, int], None], size: int) -> None:
+    """Call a function for the parts of range(size), in threads: compiled code, which does without the interpreter lock.
+
+    Each thread takes the next part when it is done with one: parts differ in cost.
+    """
+    workers = min(size, _workers())
     if workers <= 1:
-        return [function(item) for item in items]
-    values = [0.0] * len(items)
-    tasks = min(len(items), TASKS_PER_WORKER * workers)
+        function(0, size)
+        return
+    part = max(1, size // (PARTS_PER_WORKER * workers))
+    starts = iter(range(0, size, part))  # one thread at a time takes from it: next() holds the interpreter lock
+
+    def work(_: int) -> None:
+        for start in starts:
+            function(start, min(start + part, size))
+
     # Threads are started once for a process: for a few milliseconds of work that would be a good part of it.
-    for first, done in enumerate(_pool().map(lambda i: [function(item) for item in items[i::tasks]], range(tasks))):
-        values[first::tasks] = done
-    return values
+    list(_pool().map(work, range(workers)))
+
+
+def joined_tables(keys: Sequence[Any], table: Callable[..., Floats]) -> tuple[Floats, Integers]:
+    """The tables of all keys, equal ones once, one after the other; where that of each key begins and ends."""
+    place = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    found = [table(*key) for key in place]
+    ends, at = np.cumsum([0, *map(len, found)]), np.array([place[key] for key in keys], dtype=np.int64)
+    return found[0] if len(found) == 1 else np.concatenate(found), np.stack([ends[at], ends[at + 1]])
 
 
 @lru_cache
@@ -103,9 +128,9 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _workers() -> int:
-    """Between compiled loops each needs the interpreter, which runs one thread at a time: with many they wait for each other."""
+    """All cores but the one that draws votes meanwhile."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_WORKERS)
+    return max(min(cores, 2), cores - 1)
 
 
 # A child process has none of its parent's threads.

@@ -1,9 +1,7 @@
 """Lower bound on P(f votes for the class) * P(f^p keeps it): two components in series (Buehler, 1957)."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,15 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike
 from scipy import special
 
-from recert.bounds._batches import checked_replays, grid_bits, map_distinct, map_least
-from recert.bounds._series_search import Outcomes, about_largest, fewest_votes, is_covered, largest_covered
+from recert.bounds._batches import (
+    Integers,
+    checked_replays,
+    grid_bits,
+    in_threads,
+    joined_tables,
+    least_of_groups,
+)
+from recert.bounds._series_rows import Asked, Tables, find_corners, lower_to_least
 from recert.bounds.arguments import Floats, checked_counts
 from recert.bounds.binomial import lower_of_checked
 
@@ -21,8 +26,6 @@ from recert.bounds.binomial import lower_of_checked
 _VOTES_SHARE, _REPLAYS_SHARE = 0.9, 0.1
 # How much a flip weighs against votes in the ordering that punishes flips.
 _PUNISHMENT = 4.0
-# Outcomes whose statistic is this close below the observed one count as equal to it: more than the tables' error.
-_TIE = 1e-11
 # Up to this distance from either end the tables are computed entry by entry, beyond it by interpolation.
 _DIRECT = 128
 _NODES = chebyshev.chebpts1(20)
@@ -118,62 +121,35 @@ def _bounds(
 
     The last two columns are what the bound is at least, and at most.
     """
-    ordering = _Ordering(of_votes, of_replays, proven)
-    if groups is not None:
-        at_least, single = columns[-2:]
-        about = np.where(at_least > 0, at_least, single)
-        return map_least(
-            ordering.bound, ordering.reaches, columns, starts=np.asarray(groups), about=about, at_least=at_least
-        )
-    bound = map_distinct(ordering.bound, *columns)
-    return float(bound) if bound.ndim == 0 else bound
+    at_least, single = columns[-2:]
+    about = np.where(at_least > 0, at_least, single)
+    search = partial(_searched, of_votes, of_replays, proven)
+    return least_of_groups(search, columns, groups, about=about, at_least=at_least)
 
 
-@dataclass(frozen=True)
-class _Ordering:
-    """How outcomes are ordered: the shares of alpha with which the two counts enter; without one for the replays, flips are punished."""
-
-    of_votes: float
-    of_replays: float
-    proven: bool = True
-    """Whether bounds are proven, or only searched."""
-
-    def bound(self, *row: float) -> float:
-        k, n, s, m, _, at_least, single = row
-        if k == n and s == m > 0:
-            return (
-                single  # P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1, so here the single bounds are attained
-            )
-        if k == 0 or s == 0:  # then the statistic is 0, and every outcome is at least as good
-            return 0.0
-        outcomes, observed, ceiling = self._outcomes(*row[:5])
-        if not self.proven:
-            return min(float(about_largest(outcomes, ceiling)), single)
-        # Where the statistic is itself a bound, the search begins with it.
-        found = float(largest_covered(outcomes, observed if self.of_replays else 0.0, ceiling))
-        return min(max(found, at_least), single)
-
-    def reaches(self, value: float, *row: float) -> bool:
-        """Whether the bound is shown to be at least a value."""
-        k, n, s, m, _, _, single = row
-        if value > single or k == 0 or s == 0:
-            return False
-        if k == n and s == m > 0:
-            return True
-        outcomes, _, ceiling = self._outcomes(*row[:5])
-        on_grid = math.ceil(value * 2.0**outcomes.bits) / 2.0**outcomes.bits
-        return on_grid <= ceiling and bool(is_covered(outcomes, on_grid))
-
-    def _outcomes(self, k: float, n: float, s: float, m: float, alpha: float) -> tuple[Outcomes, float, float]:
-        """Those at least as good as the observed one, the statistic of that one, and what the bound is at most."""
-        of_votes = _lower_table(int(n), self.of_votes * alpha)
-        of_replays = _lower_table(int(m), self.of_replays * alpha) if self.of_replays else _flip_table(int(m))
-        n, m = len(of_votes) - 1, len(of_replays) - 1
-        observed = of_votes[int(k)] * of_replays[int(s)] * (1 - _TIE)
-        fewest, first = fewest_votes(of_votes, of_replays, observed)
-        # What the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
-        at_one = special.betaincinv([fewest[-1], first], [n + 1 - fewest[-1], m + 1 - first], alpha)
-        return Outcomes(fewest, int(first), n, m, math.log(alpha), grid_bits(m)), observed, float(at_one.min())
+def _searched(
+    of_votes: float, of_replays: float, proven: bool,
+    rows: Floats, at_least: Floats, begins: Integers, found: Floats,
+) -> None:  # fmt: skip
+    """Lower what was found for each group of rows to the least of their bounds; in threads, that run compiled code alone."""
+    n, m, alpha = rows[:, 1].astype(int), np.maximum(rows[:, 3], 1).astype(int), rows[:, 4]
+    votes = list(zip(n.tolist(), (of_votes * alpha).tolist(), strict=True))
+    replays = list(zip(m.tolist(), (of_replays * alpha).tolist(), strict=True))
+    votes_tables, at_votes = joined_tables(votes, _lower_table)
+    table = _lower_table if of_replays else lambda m, _: _flip_table(m)
+    replays_tables, at_replays = joined_tables(replays, table)
+    tables = Tables(votes_tables, replays_tables, np.stack([*at_votes, *at_replays], axis=1))
+    corners = np.empty((len(rows), 2), dtype=np.int64)
+    in_threads(lambda first, last: find_corners(rows, tables, corners, first, last), len(rows))
+    # What the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
+    ceilings = special.betaincinv(corners, np.stack([n, m], axis=1) + 1 - corners, alpha[:, None]).min(axis=1)
+    bits, asked = np.array([grid_bits(each) for each in m.tolist()]), Asked(of_replays > 0, proven)
+    in_threads(
+        lambda first, last: lower_to_least(
+            rows, tables, bits, ceilings, asked, at_least, begins, found, first, last
+        ),
+        len(found),
+    )
 
 
 @lru_cache(maxsize=256)
