@@ -299,3 +299,11 @@ def test_chance_is_an_upper_bound_and_tight(n, m1, m0):
 def test_chance_stays_an_upper_bound_where_it_underflows():
     outcomes = Outcomes(np.full((21, 1), 400, np.int64), 0, 0, 400, 20, 0, math.log(0.002))
     assert log_chance(outcomes, 0.15, 0.01, 0.0) >= 400 * math.log(0.15)  # -759: not a number that exp can take
+
+
+@pytest.mark.parametrize(
+    "counts", [(1, 1, 273, 2_742, 4, 286, 1e-6), (2, 2, 0, 115, 2, 2, 1e-30), (5, 5, 0, 154, 0, 0, 1e-30)]
+)
+def test_few_votes_and_many_replays_at_a_small_error(counts: tuple[float, ...]) -> None:
+    """A box that reaches down to 0 has a bound, if hardly any."""
+    assert 0 <= joint_lower(*counts) < 0.01

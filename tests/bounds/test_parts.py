@@ -5,6 +5,7 @@ Quick without compilation too, so that changed code can be tried (tests/mutants)
 
 import itertools
 import math
+from collections.abc import Callable
 
 import mpmath
 import numpy as np
@@ -16,12 +17,14 @@ from recert.bounds import _binomial_tails as tails_of
 from recert.bounds import _joint_cells as cells
 from recert.bounds import _joint_chance as chance
 from recert.bounds import _joint_columns as joint_columns
+from recert.bounds import _joint_rows as joint_rows
 from recert.bounds import _joint_search as joint_search
 from recert.bounds import _joint_surface as joint_surface
 from recert.bounds import _paired_search as paired_search
+from recert.bounds import _series_rows as series_rows
 from recert.bounds import _series_search as series_search
 from recert.bounds import approximate, arguments, binomial, joint, paired, sample_size, series
-from recert.bounds._batches import checked_replays, map_distinct, map_least
+from recert.bounds._batches import Search, checked_replays, in_threads, least_of_groups, map_distinct
 from tests.bounds.test_joint import largest_chance, ordering_by_definition, value_of
 
 # --- Clopper-Pearson and its arguments -------------------------------------------------------------------------------
@@ -140,9 +143,42 @@ def test_each_row_is_computed_once_and_put_back() -> None:
     assert map_distinct(function, np.empty(0), np.empty(0)).shape == (0,)
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 1_000])
+def test_every_part_is_worked_on_once(size: int) -> None:
+    found = np.zeros(size, dtype=int)
+
+    def work(first: int, last: int) -> None:
+        found[first:last] += 1
+
+    in_threads(work, size)
+    assert (found == 1).all()
+
+
+def test_an_error_in_a_thread_is_not_lost() -> None:
+    def work(first: int, last: int) -> None:
+        if first <= 500 < last:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_threads(work, 1_000)
+
+
 def rows_in_groups(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     starts = np.cumsum([0, *rng.integers(1, 6, size=7)])
     return starts[:-1], rng.integers(0, 50, size=int(starts[-1])).astype(float)
+
+
+def searching(value: Callable[..., float], reaches: Callable[..., bool]) -> Search:
+    """A search of groups of rows by what it is of one row, and by what shows of one row that it is not less."""
+
+    def search(rows: np.ndarray, at_least: np.ndarray, begins: np.ndarray, found: np.ndarray) -> None:
+        for group, (first, last) in enumerate(itertools.pairwise(begins)):
+            for i in range(first, last):
+                assert at_least[i] < found[group] or i > first
+                if at_least[i] < found[group] and not (found[group] < math.inf and reaches(found[group], *rows[i])):
+                    found[group] = min(found[group], value(*rows[i]))
+
+    return search
 
 
 def test_the_least_of_each_group_is_found_whatever_is_guessed() -> None:
@@ -157,7 +193,8 @@ def test_the_least_of_each_group_is_found_whatever_is_guessed() -> None:
             return row - 0.25
 
         guess, below = rng.normal(exact, rng.choice([0.0, 5.0, 50.0])), rng.choice([0.0, 1.0, 20.0])
-        found = map_least(value, lambda least, row: row >= least, [exact], starts=starts, about=guess, at_least=exact - below)  # fmt: skip
+        search = searching(value, lambda least, row: row >= least)
+        found = least_of_groups(search, [exact], starts, about=guess, at_least=exact - below)
         least = np.minimum.reduceat(exact, starts)
         assert (found <= least).all()
         assert (found >= least - 0.25).all()
@@ -174,7 +211,8 @@ def test_equal_groups_are_bounded_once() -> None:
         asked.append(row)
         return sum(row)
 
-    found = map_least(value, lambda *_: False, [first, second], starts=np.array([0, 2, 4]), about=first, at_least=0 * first)  # fmt: skip
+    search = searching(value, lambda *_: False)
+    found = least_of_groups(search, [first, second], [0, 2, 4], about=first, at_least=0 * first)
     assert found.tolist() == [3, 3, 3]
     assert sorted(asked) == [
         (1, 2),
@@ -1036,12 +1074,23 @@ def no_columns(outcomes: chance.Outcomes) -> joint_columns.Columns:
     return joint_columns.no_columns(outcomes, np.full(joint_columns.SPACE, np.nan))
 
 
-def search_in_box(monkeypatch: pytest.MonkeyPatch, *row: float) -> float:
-    """`joint._search` of seven counts, with the six sides of the box that follow them."""
-    sides = iter([row[7:9], row[9:11], row[11:13]])
-    with monkeypatch.context() as patched:
-        patched.setattr(joint, "_sides", lambda *_: next(sides))
-        return joint._search(*row[:7])
+def task_in_box(*row: float) -> joint_rows.Task | None:
+    """What is searched for seven counts, with the six sides of the box that follow them; None if the counts do not rank."""
+    counts, edges, m1, m0 = np.array(row[:7], dtype=float), row[7:], int(row[3]), int(row[5])
+    if m1 == 0:
+        found = np.zeros(joint_rows.SIDES)
+    else:
+        box = joint_surface.Box(*edges, min(1 - 1e-6, edges[1] + joint_rows.beyond(edges[1], m1)))
+        found = np.array([*box, *joint_rows.counts_in(box, m1, m0, counts[6])])
+    ordering = joint_rows.ordering_of(counts, joint._tables(counts[None], found[None]), 0)
+    if not joint_rows.ranks(ordering, counts):
+        return None
+    return joint_rows.task_of(counts, found, ordering, joint_rows.Tolerances(9e-5, 0.015))
+
+
+def task(*counts: float) -> joint_rows.Task | None:
+    """The same in the box that belongs to the counts."""
+    return task_in_box(*counts, *joint_rows.box_of(np.array(counts, dtype=float))[:6])
 
 
 # --- joint: columns -------------------------------------------------------------------------------------------------
@@ -1104,10 +1153,10 @@ def test_chances_in_columns_at_sizes_in_use() -> None:
 # --- joint: ordering and search -------------------------------------------------------------------------------------
 
 
-def ordering(n: int, m1: int, m0: int, level: float) -> joint.Ordering:
+def ordering(n: int, m1: int, m0: int, level: float) -> joint_rows.Ordering:
     of_votes, first_k = joint._widths_of_votes(n, level)
     lost, gained = joint._widths_of_lost(m1, level, m1 + 1), joint._widths_of_gained(m0, level, m0 + 1)
-    return joint.Ordering(of_votes, lost, gained, first_k, m1, m0)
+    return joint_rows.Ordering(of_votes, lost, gained, first_k, m1, m0)
 
 
 SIZES = [(20, 8, 4, 0.2), (9, 14, 6, 0.05), (12, 25, 12, 0.002), (30, 40, 0, 0.05), (5, 30, 1, 0.4)]
@@ -1119,7 +1168,7 @@ def test_the_ordering_is_the_one_that_is_defined(n: int, m1: int, m0: int, alpha
     ranks = 0
     for k, f, g in itertools.product(range(n + 1), range(m1 + 1), range(m0 + 1)):
         if k >= found.first_k and f < len(found.of_lost):
-            assert joint.statistic(found, k, f, g) == pytest.approx(expected[k, f, g], abs=1e-12)
+            assert joint_rows.statistic(found, k, f, g) == pytest.approx(expected[k, f, g], abs=1e-12)
             ranks += 1
         else:
             assert expected[k, f, g] == -1
@@ -1133,16 +1182,16 @@ def test_fewest_votes_of_joint_by_brute_force(n: int, m1: int, m0: int, alpha: f
     for _ in range(25):
         k = int(rng.integers(found.first_k, n + 1))
         f, g = int(rng.integers(len(found.of_lost))), int(rng.integers(m0 + 1))
-        observed = joint.statistic(found, k, f, g) - 1e-11
+        observed = joint_rows.statistic(found, k, f, g) - 1e-11
         (f_from, f_to), (g_from, g_to) = (np.sort(rng.integers(0, m + 1, size=2)) for m in (m1, m0))
         good = expected[:, f_from : f_to + 1, g_from : g_to + 1] >= observed
         fewest = np.where(good.any(axis=0), good.argmax(axis=0), n + 1)
         for most in (n, n // 2, 0):
-            looked_at = joint.fewest_votes(found, observed, f_from, f_to, g_from, g_to, most)
+            looked_at = joint_rows.fewest_votes(found, observed, f_from, f_to, g_from, g_to, most)
             assert np.array_equal(looked_at, np.minimum(fewest, most + 1))
-        exactly = joint.statistic(found, k, f, g)  # ties count
-        expected_k = next(i for i in range(found.first_k, n + 1) if joint.statistic(found, i, f, g) >= exactly)
-        assert joint.fewest_votes(found, exactly, f, f, g, g, n)[0, 0] == expected_k
+        exactly = joint_rows.statistic(found, k, f, g)  # ties count
+        expected_k = next(i for i in range(found.first_k, n + 1) if joint_rows.statistic(found, i, f, g) >= exactly)
+        assert joint_rows.fewest_votes(found, exactly, f, f, g, g, n)[0, 0] == expected_k
 
 
 def largest_of_joint(outcomes: chance.Outcomes, q: float, box: joint_surface.Box) -> float:
@@ -1314,40 +1363,40 @@ def test_the_sides_of_the_box_are_clopper_pearsons() -> None:
     for _ in range(400):
         n = int(10 ** rng.uniform(0, 6))
         k, error = int(rng.choice([0, 1, n - 1, n, min(n, rng.poisson(5)), rng.integers(0, n + 1)])), float(10 ** rng.uniform(-60, -1))  # fmt: skip
-        low, high = joint._sides(k, n, error)
+        low, high = joint_rows.sides(k, n, error)
         lower, upper = binomial.clopper_pearson_lower(k, n, error), binomial.clopper_pearson_upper(k, n, error)
         assert lower - 1e-4 * (k / n - lower) - 1e-16 <= low <= lower
         assert upper <= high <= upper + 1e-4 * (upper - k / n) + 1e-15
-    assert joint._sides(0, 0, 0.01) == (0.0, 0.0)
+    assert joint_rows.sides(0, 0, 0.01) == (0.0, 0.0)
 
 
-def test_the_box_and_the_rest_of_joint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is searched: six Clopper-Pearson bounds at .02 / 6 alpha each, and 0 without replays."""
-    seen: list[tuple] = []  # type: ignore[type-arg]
-    monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
-    joint.joint_lower(80, 100, [3, 0], [50, 50], [2, 0], [10, 0], 0.03)
-    boxes = sorted((tuple(arguments[1])[:6] for arguments in seen), key=lambda box: -box[0])
+def test_the_box_of_joint() -> None:
+    """Six Clopper-Pearson bounds at .02 / 6 alpha each, and 0 without replays."""
+    rows = np.array([(80, 100, 3, 50, 2, 10, 0.03), (80, 100, 0, 50, 0, 0, 0.03), (80, 100, 0, 0, 0, 0, 0.03)])
+    boxes = np.full((3, joint_rows.SIDES), np.nan)
+    joint_rows.find_boxes(rows, boxes, 0, 3)
     edges = [bound(*counts, 1e-4) for counts in ((3, 50), (2, 10), (80, 100)) for bound in (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper)]  # fmt: skip
-    assert boxes[0] == pytest.approx(edges, rel=1e-4)
-    assert boxes[1][2:4] == (0, 0)
+    assert boxes[0, :6] == pytest.approx(edges, rel=1e-4)
+    assert boxes[0, 7:].tolist() == list(joint_rows.counts_in(joint_rows.box_of(rows[0]), 50, 10, 0.03))
+    assert boxes[1, 2:4].tolist() == [0, 0]
+    assert boxes[2].tolist() == [0] * joint_rows.SIDES
 
 
 JOINT_ROWS = [(16, 20, 1, 10, 2, 5, 0.2), (28, 30, 0, 40, 0, 0, 0.05), (9, 12, 1, 25, 9, 12, 0.1), (5, 5, 0, 30, 1, 1, 0.9), (3, 3, 0, 1, 0, 1, 0.4)]  # fmt: skip
 
 
 @pytest.mark.parametrize("counts", JOINT_ROWS)
-def test_what_joint_searches(monkeypatch: pytest.MonkeyPatch, counts: tuple[float, ...]) -> None:
+def test_what_joint_searches(counts: tuple[float, ...]) -> None:
     """All outcomes that rank as high as the observed one, at .98 alpha, in the box and on the grid."""
     k, n, f, m1, g, m0 = (int(count) for count in counts[:6])
     alpha, edges = counts[6], (0.01, 0.4, 0.02, 0.5, 0.3, 0.99)
-    seen: list[tuple] = []  # type: ignore[type-arg]
-    monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
-    order = ordering_by_definition(n, m1, m0, min(alpha, 0.4))
+    order, found = ordering_by_definition(n, m1, m0, min(alpha, 0.4)), task_in_box(*counts, *edges)
     if order[k, f, g] == -1:
-        assert search_in_box(monkeypatch, *counts, *edges) == 0.0
+        assert found is None
+        assert joint.joint_lower(*counts) == 0.0
         return
-    assert search_in_box(monkeypatch, *counts, *edges) == 0.5
-    [(outcomes, box, observed, tolerance, step, _)] = seen
+    assert found is not None
+    outcomes, box, observed, tolerance = found
     assert outcomes.target == pytest.approx(math.log(0.98 * alpha))
     assert (outcomes.n, outcomes.m1, outcomes.m0, tuple(box)[:6]) == (n, m1, m0, edges)
     assert 0.4 + 1 / m1 < box.x_far < 1
@@ -1361,7 +1410,7 @@ def test_what_joint_searches(monkeypatch: pytest.MonkeyPatch, counts: tuple[floa
     y = g / max(m0, 1)
     half_width = k / n * (1 - f / m1) + (1 - k / n) * y - order[k, f, g]
     assert tolerance == pytest.approx(max(1e-6, min(9e-5, 0.015 * half_width)))
-    assert step == 2.0**-20
+    assert (joint.joint_lower(*counts) * 2.0**20).is_integer()
 
 
 def test_the_least_value_in_the_box() -> None:
@@ -1372,12 +1421,12 @@ def test_the_least_value_in_the_box() -> None:
         k, f, g = rng.binomial(n, rng.random()), rng.binomial(m1, rng.random() ** 3), rng.binomial(m0, rng.random())
         alpha = float(rng.choice([0.2, 0.002, 1e-9]))
         [found] = joint._least_in_box(*np.array([[k], [n], [f], [m1], [g], [m0], [alpha]], dtype=float))
-        sides = [joint._sides(*of, alpha * 0.02 / 6) for of in ((k, n), (f, m1), (g, m0))]
+        sides = [joint_rows.sides(*of, alpha * 0.02 / 6) for of in ((k, n), (f, m1), (g, m0))]
         least = min(value_of(p, x, y) for p, x, y in itertools.product(*sides))
         assert 0 <= found <= max(0.0, least - 1e-6)
     for rate, m in ((0.9, 10**4), (0.6, 10**5)):  # with many counts it is of use: a sixth of the way further out
         [found] = joint._least_in_box(*np.array([[rate * m], [m], [0.01 * m], [m], [0.1 * m], [m], [0.002]]))
-        sides = [joint._sides(int(share * m), m, 0.002 * 0.02 / 6) for share in (rate, 0.01, 0.1)]
+        sides = [joint_rows.sides(int(share * m), m, 0.002 * 0.02 / 6) for share in (rate, 0.01, 0.1)]
         least, middle = min(value_of(p, x, y) for p, x, y in itertools.product(*sides)), value_of(rate, 0.01, 0.1)
         assert middle - 1.4 * (middle - least) <= found
     assert joint._least_in_box(*np.array([[9.0], [9.0], [0.0], [0.0], [0.0], [0.0], [0.1]])).tolist() == [0.0]
@@ -1389,43 +1438,56 @@ def test_joint_reaches_its_bound_and_not_much_more(seed: int) -> None:
     for _ in range(6):
         n, m1, m0 = (int(rng.integers(10, most)) for most in (2_000, 200, 40))
         counts = rng.binomial(n, 0.95), n, rng.binomial(m1, 0.03), m1, rng.binomial(m0, 0.2), m0, 0.05
-        found = joint._search(*counts)
-        assert joint._reaches(found, *counts) == (found > 0)
-        assert joint._reaches(found * 0.9, *counts) == (found > 0)
-        assert not joint._reaches(found + 5e-4, *counts)
-    assert not joint._reaches(0.1, 1, 100, 0, 50, 0, 0, 0.05)  # does not rank
+        found, searched = joint.joint_lower(*counts), task(*counts)
+        assert (searched is not None) == (found > 0)
+        if searched is not None:
+            reached = [joint_search.is_covered(searched.outcomes, searched.box, value, np.empty(joint_columns.SPACE)) for value in (found, found * 0.9, found + 5e-4)]  # fmt: skip
+            assert reached == [True, True, False]
+    assert task(1, 100, 0, 50, 0, 0, 0.05) is None  # does not rank
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.1), (1.0, 0.0)])
 def test_series_reaches_its_bound_and_nothing_above(shares: tuple[float, float]) -> None:
-    ordering, rng = series._Ordering(*shares), np.random.default_rng(15)
+    rng, asked = np.random.default_rng(15), series_rows.Asked(shares[1] > 0, True)
+    bounds_of = series.series_lower if shares[1] else series.few_flips_lower
     rows = [(30, 30, 12, 12), (30, 30, 0, 12), (30, 30, 0, 0), (0, 30, 12, 12), (30, 30, 11, 12), (29, 30, 12, 12), (1, 30, 1, 12), (30, 30, 1, 1), (1, 1, 1, 1)]  # fmt: skip
     rows += [(int(n - n * rng.random() ** 2 * 0.5), int(n), int(m - m * rng.random() ** 2 * 0.4), int(m)) for n, m in rng.integers(1, 200, size=(40, 2))]  # fmt: skip
     for k, n, s, m in rows:
         alpha = float(rng.choice([0.3, 0.01]))
         single = min(binomial.clopper_pearson_lower(k, n, alpha), binomial.clopper_pearson_lower(s, max(m, 1), alpha))
-        row = (k, n, s, m, alpha, 0.0, single)
-        bound = ordering.bound(*row)
-        assert ordering.reaches(bound, *row) == (bound > 0)
-        assert ordering.reaches(bound * 0.9 + 1e-7, *row) == (bound > 1e-6)
-        assert not ordering.reaches(bound + 2e-6, *row)
-        assert not ordering.reaches(bound * 0.5 + 0.5, *row)
+        row = np.array((k, n, s, m, alpha, 0.0, single))
+        if series_rows.is_known(row):
+            assert series_rows.bound_if_known(row) == (0.0 if 0 in (k, s) else single)
+            continue
+        of_votes, of_replays = series._lower_table(n, shares[0] * alpha), series._lower_table(m, shares[1] * alpha) if shares[1] else series._flip_table(m)  # fmt: skip
+        tables = series_rows.Tables(of_votes, of_replays, np.array([[0, n + 1, 0, m + 1]]))
+        outcomes, observed = series_rows.outcomes_of(row, tables, 0, 20)
+        corners = np.zeros((1, 2), dtype=np.int64)
+        series_rows.find_corners(row[None], tables, corners, 0, 1)
+        assert corners.tolist() == [[outcomes.fewest[-1], outcomes.first]]
+        ceiling = float(stats.beta.ppf(alpha, corners[0], [n + 1, m + 1] - corners[0]).min())
+        bound = series_rows.bound_of(row, outcomes, observed, ceiling, asked)
+        assert bound <= bounds_of(k, n, s, m, alpha) <= max(bound, observed) + 1e-12
+        for value, reached in ((bound, bound > 0), (bound * 0.9 + 1e-7, bound > 1e-6), (bound + 2e-6, False), (bound * 0.5 + 0.5, False)):  # fmt: skip
+            assert series_rows.reaches(value, row, outcomes, ceiling) == reached
 
 
-def test_what_does_not_rank_has_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert search_in_box(monkeypatch, 20, 20, 0, 0, 0, 0, 0.1, 0, 0, 0, 0, 0.5, 1) == 0.0
+def test_what_does_not_rank_has_no_bound() -> None:
+    assert task_in_box(20, 20, 0, 0, 0, 0, 0.1, 0, 0, 0, 0, 0.5, 1) is None
     found = ordering(20, 30, 0, 0.1)
-    assert search_in_box(monkeypatch, found.first_k - 1, 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9) == 0.0
-    assert search_in_box(monkeypatch, 20, 20, len(found.of_lost), 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.5, 1) == 0.0
-    assert search_in_box(monkeypatch, 20, 20, len(found.of_lost) - 1, 30, 0, 0, 0.1, 0.2, 0.5, 0, 0, 0.5, 1) > 0.0
+    assert task_in_box(found.first_k - 1, 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9) is None
+    assert task_in_box(found.first_k, 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9) is not None
+    assert task_in_box(20, 20, len(found.of_lost), 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.5, 1) is None
+    assert task_in_box(20, 20, len(found.of_lost) - 1, 30, 0, 0, 0.1, 0.2, 0.5, 0, 0, 0.5, 1) is not None
+    for counts in ((20, 20, 0, 0, 0, 0, 0.1), (found.first_k - 1, 20, 0, 30, 0, 0, 0.1), (20, 20, len(found.of_lost), 30, 0, 0, 0.1)):  # fmt: skip
+        assert joint.joint_lower(*counts) == 0.0
 
 
-def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_joint_hold_what_matters() -> None:
     """Of many counts only those that are likely somewhere in the box."""
-    seen: list[tuple] = []  # type: ignore[type-arg]
-    monkeypatch.setattr(joint, "largest_covered", lambda *arguments: seen.append(arguments) or 0.5)
-    search_in_box(monkeypatch, 9_000, 10_000, 150, 1_000, 200, 1_000, 0.1, 0.1, 0.2, 0.15, 0.25, 0.89, 0.91)
-    outcomes, box = seen[0][:2]
+    found = task_in_box(9_000, 10_000, 150, 1_000, 200, 1_000, 0.1, 0.1, 0.2, 0.15, 0.25, 0.89, 0.91)
+    assert found is not None
+    outcomes, box = found[:2]
     assert box.x_far == pytest.approx(0.2 + 2 * math.sqrt(0.2 * 0.8 / 1_000 + 1e-6))
     first_f, first_g = outcomes.first_f, outcomes.first_g
     last_f, last_g = (first + size - 1 for first, size in zip((first_f, first_g), outcomes.fewest.shape, strict=True))
@@ -1438,10 +1500,6 @@ def test_tables_of_joint_hold_what_matters(monkeypatch: pytest.MonkeyPatch) -> N
     ):
         assert value <= limit < smaller
     assert outcomes.fewest[150 - first_f, 200 - first_g] == 9_000
-    assert (
-        search_in_box(monkeypatch, joint._widths_of_votes(20, 0.1)[1], 20, 0, 30, 0, 0, 0.1, 0, 0.1, 0, 0, 0.1, 0.9)
-        == 0.5
-    )
     assert isinstance(joint.joint_lower(20, 20, 0, 30, 0, 0, 0.1), float)
 
 

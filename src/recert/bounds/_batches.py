@@ -64,7 +64,7 @@ def least_of_groups(
     if groups is not None:
         _check_groups(starts, columns[0])
     rows = np.stack([column.ravel() for column in columns], axis=1)
-    ends, numbers = np.append(starts[1:], len(rows)), dict[bytes, int]()
+    ends, numbers = np.append(starts, len(rows))[1:], dict[bytes, int]()
     position = [numbers.setdefault(rows[i:j].tobytes(), len(numbers)) for i, j in zip(starts, ends, strict=True)]
     distinct = np.unique(position, return_index=True)[1]
     found = np.full(len(numbers), np.inf)

@@ -334,7 +334,7 @@ def _lowest_seen(outcomes: Outcomes, columns: Columns, box: Box, guess: float, t
     lowest, least = 1.0, _value_of(box.p_low, box.x_high, box.y_low)
     most = _value_of(box.p_high, box.x_low, box.y_high)
     for sixteenth in range(17):
-        guess = max(guess, least + (most - least) * sixteenth / 16)
+        guess = max(guess, 1e-9, least + (most - least) * sixteenth / 16)
         parts = parts_of_surface(outcomes, guess, box)
         of_x, of_p = (
             _highest(outcomes, columns, guess, box, parts[0]),

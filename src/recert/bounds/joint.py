@@ -17,7 +17,7 @@ in k, fall in f and rise in g, which the search relies on; a norm changes by at 
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 

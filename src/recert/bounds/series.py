@@ -145,9 +145,7 @@ def _searched(
     ceilings = special.betaincinv(corners, np.stack([n, m], axis=1) + 1 - corners, alpha[:, None]).min(axis=1)
     bits, asked = np.array([grid_bits(each) for each in m.tolist()]), Asked(of_replays > 0, proven)
     in_threads(
-        lambda first, last: lower_to_least(
-            rows, tables, bits, ceilings, asked, at_least, begins, found, first, last
-        ),
+        lambda first, last: lower_to_least(rows, tables, bits, ceilings, asked, at_least, begins, found, first, last),
         len(found),
     )
 
