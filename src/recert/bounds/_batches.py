@@ -13,7 +13,7 @@ from recert.bounds.arguments import Floats, checked_counts
 
 Integers = NDArray[np.int64]
 
-PARTS_PER_WORKER = 8
+PARTS_PER_WORKER = 4
 
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
@@ -94,17 +94,18 @@ def _check_groups(starts: Integers, column: Floats) -> None:
         )
 
 
-def in_threads(function: Callable[[int, int], None], size: int) -> None:
+def in_threads(function: Callable[[int, int], None], size: int, at_once: int = 1) -> None:
     """Call a function for the parts of range(size), in threads: compiled code, which does without the interpreter lock.
 
-    Each thread takes the next part when it is done with one: parts differ in cost.
+    Each thread takes the next part when it is done with one, since parts differ in cost. No part but the last has fewer than `at_once`:
+    what takes a few microseconds is not worth asking for the lock.
     """
-    workers = min(size, _workers())
+    part = max(at_once, size // (PARTS_PER_WORKER * _workers()))
+    starts = iter(range(0, size, part))  # one thread at a time takes from it: next() holds the interpreter lock
+    workers = min(-(-size // part), _workers())
     if workers <= 1:
         function(0, size)
         return
-    part = max(1, size // (PARTS_PER_WORKER * workers))
-    starts = iter(range(0, size, part))  # one thread at a time takes from it: next() holds the interpreter lock
 
     def work(_: int) -> None:
         for start in starts:

@@ -134,7 +134,7 @@ def _searched(proven: bool, rows: Floats, at_least: Floats, begins: Integers, fo
     a time, and holds the lock of the interpreter only where it begins and ends.
     """
     boxes = np.empty((len(rows), SIDES))
-    in_threads(lambda first, last: find_boxes(rows, boxes, first, last), len(rows))
+    in_threads(lambda first, last: find_boxes(rows, boxes, first, last), len(rows), at_once=64)
     tables, steps = _tables(rows, boxes), 2.0 ** -np.array([grid_bits(m1) for m1 in rows[:, 3].tolist()])
     tolerances = Tolerances(_TOLERANCE, _RELATIVE_TOLERANCE)
     in_threads(

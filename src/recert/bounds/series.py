@@ -140,7 +140,7 @@ def _searched(
     replays_tables, at_replays = joined_tables(replays, table)
     tables = Tables(votes_tables, replays_tables, np.stack([*at_votes, *at_replays], axis=1))
     corners = np.empty((len(rows), 2), dtype=np.int64)
-    in_threads(lambda first, last: find_corners(rows, tables, corners, first, last), len(rows))
+    in_threads(lambda first, last: find_corners(rows, tables, corners, first, last), len(rows), at_once=64)
     # What the set of outcomes gives at r = 1, where S = m, and at p = 1, where K = n.
     ceilings = special.betaincinv(corners, np.stack([n, m], axis=1) + 1 - corners, alpha[:, None]).min(axis=1)
     bits, asked = np.array([grid_bits(each) for each in m.tolist()]), Asked(of_replays > 0, proven)

@@ -1,6 +1,9 @@
 """Bounds to claims: prediction, outcome and radius of every input (method of Cohen et al., Algorithm 1 and Theorem 1)."""
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,16 +56,25 @@ def claim_two_sided(
 
 def certified(top_votes: Ints, rival_votes: Ints, samples: int, alpha: float, *, certificate: str) -> NDArray[np.bool_]:
     """Which inputs these claims certify, without bounds that decide nothing: where the class has half, its rivals do not matter."""
-    distinct, place = np.unique(top_votes, return_inverse=True)
-    top_lower = np.atleast_1d(
-        bounds.clopper_pearson_lower(distinct, samples, alpha / (2 if certificate == "two-sided" else 1))
-    )[place]
-    found = top_lower > 1 - top_lower
-    open_to_rivals = ~found
-    if certificate == "two-sided" and open_to_rivals.any():
-        rival = bounds.clopper_pearson_upper(rival_votes[open_to_rivals], samples, alpha / 2)
-        found[open_to_rivals] = top_lower[open_to_rivals] > rival
+    two_sided = certificate == "two-sided"
+    error = alpha / 2 if two_sided else alpha
+    found = np.asarray(top_votes >= _fewest_for_half(samples, error))
+    if not two_sided:
+        return found
+    # Each bound is at most so far from its share (Hoeffding's inequality), and never on its other side.
+    lead, far = (top_votes - rival_votes) / samples, math.sqrt(-math.log(error) / (2 * samples)) * (1 + 1e-9)
+    found |= lead > 2 * far
+    close = ~found & (lead > 0)
+    if close.any():
+        top_lower = bounds.clopper_pearson_lower(top_votes[close], samples, error)
+        found[close] = top_lower > bounds.clopper_pearson_upper(rival_votes[close], samples, error)
     return found
+
+
+@lru_cache(maxsize=64)
+def _fewest_for_half(samples: int, alpha: float) -> int:
+    """The fewest votes whose lower bound is above 1/2; one more than all where there are none. The bound rises with the votes."""
+    return bisect_left(range(samples + 1), True, key=lambda k: bounds.clopper_pearson_lower(k, samples, alpha) > 0.5)
 
 
 def claim_from_bounds(

@@ -14,9 +14,10 @@ from recert.votes import Votes
 
 Ints = NDArray[np.int64]
 
-SHARE_OF_QUEUE = 10
-"""One part in so many of what a device computes without being asked again, some .3 s, is drawn ahead: as long as a plan takes. More would
-bring the votes later that complete an input, and with them its bounds."""
+SHARE_OF_QUEUE = 7
+"""One part in so many of what a device computes without being asked again, some .3 s, is drawn ahead, in whole batches: some 40 ms. A plan
+and the noises it asks for take 15 to 30 ms with 500 inputs, and then the device has work again. Much more would bring the votes later that
+complete an input, and with them its bounds."""
 SHARE_OF_PASSES = 4
 """One in so many of the passes that an input is expected to be given. With the flips known most are given about as many."""
 MOST_CACHED = 2**26

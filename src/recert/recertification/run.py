@@ -79,8 +79,11 @@ def replay(task: Task, pool: Executor | None) -> Done:
         choice = choose(task, others, flips, budget - sum(cost.passes for cost in spent))
         planned = assignments(others, classes, task.options, choice)
         # Bounds of the pilot begin only now: a device that waits for the plan should not wait for them as well.
-        blocks = [bounded(block, pool) for block in blocks] + carry_out(task, planned, flips, pool, ahead)
-        warn_if_hardly_better_than_anew(task, others, choice)
+        blocks = [bounded(block, pool) for block in blocks]
+        # What may be warned of is computed beside drawing, too. The warning comes when the call is nearly done.
+        gain = pool.submit(gain_over_anew, task, others, choice) if pool else None
+        blocks += carry_out(task, planned, flips, pool, ahead)
+        warn_if_hardly_better_than_anew(task, gain.result() if gain else gain_over_anew(task, others, choice))
         given += planned
     else:
         blocks = [bounded(block, pool) for block in blocks]
@@ -115,15 +118,20 @@ def check_passes(task: Task, passes: int) -> None:
         )
 
 
-def warn_if_hardly_better_than_anew(task: Task, rows: Ints, choice: Choice) -> None:
-    """A warning where a choice of methods is expected to save hardly any forward passes over fresh votes for all inputs."""
+def gain_over_anew(task: Task, rows: Ints, choice: Choice) -> float | None:
+    """How many times the forward passes fresh votes for all inputs are expected to take for as much; None without this choice."""
     anew = next((option for option in task.options if option.method.baseline), None)
     if task.objective is None or anew is None or len(task.options) == 1:
-        return
+        return None
     most = most_passes(task, anew)
     predict, given, objective = predictor(task, anew, 0.0, most), float(choice.passes.sum()), predicted(task.objective)
-    gain = equal_passes(task.beliefs.of(rows), predict, objective, choice.worth, most) * len(rows) / max(given, 1.0)
-    if gain < SMALLEST_GAIN:
+    return equal_passes(task.beliefs.of(rows), predict, objective, choice.worth, most) * len(rows) / max(given, 1.0)
+
+
+def warn_if_hardly_better_than_anew(task: Task, gain: float | None) -> None:
+    """A warning where a choice of methods is expected to save hardly any forward passes over fresh votes for all inputs."""
+    if gain is not None and gain < SMALLEST_GAIN:
+        anew = next(option for option in task.options if option.method.baseline)
         warnings.warn(
             f"fresh votes alone are expected to give as much for {gain:.2f} times the forward passes: with {task.samples:,} per "
             f"input and {task.terms.samples:,} cached votes there is little to save, and certifying anew (method={anew.method.name!r}) "
