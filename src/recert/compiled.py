@@ -19,19 +19,31 @@ def compiled(function: Function) -> Function:
     other files too: after a correction in one of these a bound would keep its old value. So the code is stored under a stamp of
     all files in the folder; numba adds its own version.
     """
+    return _compiled(function, nogil=True)
+
+
+def compiled_with_lock(function: Function) -> Function:
+    """The same for what takes a few microseconds, and is called again and again: with the interpreter lock, which is not given away.
+
+    To have it back takes up to milliseconds each time where other threads want it as well.
+    """
+    return _compiled(function, nogil=False)
+
+
+def _compiled(function: Function, nogil: bool) -> Function:
     try:
-        dispatcher: Any = numba.njit(cache=True, nogil=True)(function)
+        dispatcher: Any = numba.njit(cache=True, nogil=nogil)(function)
     # Kept beside the source, else in the user's cache folder, or where NUMBA_CACHE_DIR says. Nothing there may be written.
     except RuntimeError:
         warn_once()
-        return cast(Function, numba.njit(nogil=True)(function))
+        return cast(Function, numba.njit(nogil=nogil)(function))
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         file._source_stamp = folder_stamp(Path(function.__code__.co_filename).parent)
     # Private names of numba. Where a newer numba has others, functions are compiled in every process, which takes seconds: machine
     # code of old source must not be used. Without `py_func` numba is switched off, and there is nothing to store.
     elif hasattr(dispatcher, "py_func"):
-        dispatcher = numba.njit(nogil=True)(function)
+        dispatcher = numba.njit(nogil=nogil)(function)
     return cast(Function, dispatcher)
 
 
@@ -40,7 +52,7 @@ def warn_once() -> None:
     warnings.warn(
         "machine code can be kept nowhere, so that every process compiles for some 10 seconds; set NUMBA_CACHE_DIR to a folder that "
         "can be written",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

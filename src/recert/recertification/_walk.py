@@ -7,7 +7,7 @@ from how often it did so far, and only the classes that a sample names are touch
 import numpy as np
 from numpy.typing import NDArray
 
-from recert.compiled import compiled
+from recert.compiled import compiled_with_lock
 from recert.votes import Votes
 
 Ints = NDArray[np.int64]
@@ -15,7 +15,7 @@ SEEN, UNSEEN = 1, 2
 """Kinds of rivals: with a question of their own, or with one for all. Other classes have none."""
 
 
-@compiled
+@compiled_with_lock
 def wanted_places(cached: Votes, top: int, of_event: Ints, of_other: Ints, unseen: int, most: int, places: Ints) -> int:
     """Write the places of all noises that any question wants, in order; returns how many. None is at `most` or after.
 
@@ -69,7 +69,7 @@ def wanted_places(cached: Votes, top: int, of_event: Ints, of_other: Ints, unsee
     return found
 
 
-@compiled
+@compiled_with_lock
 def answers(
     before: Votes, after: Votes, top: int, of_event: Ints, of_other: Ints, unseen: int, votes: Ints, kinds: NDArray[np.int8], samples: int, only_most: bool,
 ) -> Ints:  # fmt: skip

@@ -25,6 +25,8 @@ VOTES_AT_ONCE = 2**28
 """Cached votes of these, at most; where that would be very few inputs, of a block."""
 ROWS_BOUNDED_TOGETHER = 64
 """Many enough to keep threads busy, few enough to begin while others are still drawn."""
+BLOCKS_AT_ONCE = 3
+"""Of them, so many are bounded at the same time."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ class Block:
 
 @contextmanager
 def bounds_pool() -> Iterator[Executor]:
-    """Where bounds are computed: one block at a time, since bounds spread over all cores themselves."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="recert-bounds")
+    """Where bounds are computed. They spread over all cores themselves, but the last searches of a block leave most of these idle."""
+    pool = ThreadPoolExecutor(BLOCKS_AT_ONCE, thread_name_prefix="recert-bounds")
     try:
         yield pool
     finally:
