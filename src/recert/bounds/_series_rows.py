@@ -40,7 +40,7 @@ def is_known(row: Floats) -> bool:
 def bound_if_known(row: Floats) -> float:
     """With k = 0 or s = 0 every outcome is at least as good. P(K = n, S = m) = p^n r^m is largest at r = 1 or p = 1: there the
     bounds from one count alone are attained."""
-    return 0.0 if row[0] == 0 or row[2] == 0 else row[6]
+    return 0.0 if row[0] == 0 or row[2] == 0 else float(row[6])
 
 
 @compiled
@@ -75,10 +75,10 @@ def reaches(value: float, row: Floats, outcomes: Outcomes, ceiling: float) -> bo
 @compiled
 def bound_of(row: Floats, outcomes: Outcomes, observed: float, ceiling: float, asked: Asked) -> float:
     if not asked.proven:
-        return min(about_largest(outcomes, ceiling), row[6])
+        return min(about_largest(outcomes, ceiling), float(row[6]))
     # Where the statistic is itself a bound, the search begins with it.
     found = largest_covered(outcomes, observed if asked.statistic_is_bound else 0.0, ceiling)
-    return min(max(found, row[5]), row[6])
+    return min(max(found, float(row[5])), float(row[6]))
 
 
 @compiled
