@@ -147,6 +147,7 @@ def _searched(
     in_threads(
         lambda first, last: lower_to_least(rows, tables, bits, ceilings, asked, at_least, begins, found, first, last),
         len(found),
+        at_once=8,
     )
 
 

@@ -1,6 +1,6 @@
 """Votes of the modified model: which are drawn for each input, what is counted in them, and bounds computed beside drawing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -83,23 +83,37 @@ def bounds_pool() -> Iterator[Executor]:
 
 
 def carry_out(
-    task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None, ahead: Ahead | None = None
+    task: Task,
+    given: Sequence[Assignment],
+    flips: float,
+    pool: Executor | None,
+    ahead: Ahead | None = None,
+    beside: Callable[[], None] | None = None,
 ) -> list[Block]:
     """Draw the votes of all assignments that have passes, count them, and have their bounds computed, if there is a pool.
 
-    What is drawn ahead is drawn behind the first of them, unless it was before; then it is used.
+    What is drawn ahead is drawn behind the first of them, unless it was before; then it is used. `beside` is called once, when the
+    first votes have come, and more are being drawn.
     """
+    to_do = [beside] if beside else []
     given = [each for each in given if each.passes > 0]
     ahead = ahead or Ahead(task)
     blocks: list[Block] = []
     at_once = int(min(ROWS_AT_ONCE, max(ROWS_BOUNDED_TOGETHER, VOTES_AT_ONCE // task.terms.samples)))
     for start in range(0, len(given), at_once):
-        blocks += _draw_together(task, given[start : start + at_once], flips, pool, ahead)
+        blocks += _draw_together(task, given[start : start + at_once], flips, pool, ahead, to_do)
+    while to_do:
+        to_do.pop()()
     return blocks
 
 
 def _draw_together(
-    task: Task, given: Sequence[Assignment], flips: float, pool: Executor | None, ahead: Ahead
+    task: Task,
+    given: Sequence[Assignment],
+    flips: float,
+    pool: Executor | None,
+    ahead: Ahead,
+    to_do: list[Callable[[], None]],
 ) -> list[Block]:
     """One draw for all: each on its own would pad its last batch, and leave a device idle before the next."""
     cached = task.cached_votes([each.row for each in given if each.option.method.reads_cached_votes])
@@ -112,6 +126,8 @@ def _draw_together(
     possible = [(each, noises) for each, noises in wanted if noises is not None]
     block: list[Replayed] = []
     for (each, noises), votes in zip(possible, _drawn(task, possible, ahead), strict=True):
+        while to_do:
+            to_do.pop()()
         # A block is of one option, whose inputs follow each other; it is bounded while the next is drawn.
         if block and (each.option is not block[0].assignment.option or len(block) == ROWS_BOUNDED_TOGETHER):
             blocks.append(bounded(Block(block, terms[block[0].assignment.option]), pool))

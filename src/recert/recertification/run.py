@@ -3,7 +3,7 @@
 import hashlib
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 
 import numpy as np
@@ -78,12 +78,17 @@ def replay(task: Task, pool: Executor | None) -> Done:
         spent = [each.cost for each, _ in counted(blocks)] + [cost_of_choice[row] for row in pilot if cost_of_choice]
         choice = choose(task, others, flips, budget - sum(cost.passes for cost in spent))
         planned = assignments(others, classes, task.options, choice)
-        # Bounds of the pilot begin only now: a device that waits for the plan should not wait for them as well.
-        blocks = [bounded(block, pool) for block in blocks]
-        # What may be warned of is computed beside drawing, too. The warning comes when the call is nearly done.
-        gain = pool.submit(gain_over_anew, task, others, choice) if pool else None
-        blocks += carry_out(task, planned, flips, pool, ahead)
-        warn_if_hardly_better_than_anew(task, gain.result() if gain else gain_over_anew(task, others, choice))
+        bounds_of_pilot, gains = list[Block](), list[Future[float | None]]()
+
+        def beside_drawing() -> None:
+            bounds_of_pilot.extend(bounded(block, pool) for block in blocks)
+            if pool is not None:
+                gains.append(pool.submit(gain_over_anew, task, others, choice))
+
+        # Bounds of the pilot, and what may be warned of, wait until the device is at work: both need the interpreter now and then.
+        drawn = carry_out(task, planned, flips, pool, ahead, beside_drawing)
+        blocks = bounds_of_pilot + drawn
+        warn_if_hardly_better_than_anew(task, gains[0].result() if gains else gain_over_anew(task, others, choice))
         given += planned
     else:
         blocks = [bounded(block, pool) for block in blocks]
