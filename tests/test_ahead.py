@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import recert
 from recert.errors import UnusableInputs
 from recert.noise import Stream
-from recert.recertification import run
+from recert.recertification import drawing, run
 from recert.sampling.work import ProgressCallback, VoteChunk, Work
 
 INPUTS, CACHED, BATCH = 120, 2_000, 256
@@ -94,6 +95,24 @@ def test_votes_are_under_way_while_the_plan_is_made(monkeypatch: pytest.MonkeyPa
     assert len(left) == 1
     assert left[0] >= BATCH
     assert source.under_way == 0, "waited for in the end"
+
+
+def test_bounds_of_the_first_inputs_wait_until_others_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need the interpreter now and then, and so does what asks for the next votes."""
+    cache, source = votes(0.02)
+    source.watched(10**6)
+    begun, bounded = list[int](), drawing.bounded
+
+    def noted(block: drawing.Block, pool: Executor | None) -> drawing.Block:
+        if pool is not None:
+            begun.append(len(source.draws))
+        return bounded(block, pool)
+
+    monkeypatch.setattr(drawing, "bounded", noted)
+    monkeypatch.setattr(run, "bounded", noted)
+    recertified(cache, source)
+    assert len(source.draws) == 2
+    assert set(begun) == {2}
 
 
 @pytest.mark.parametrize("asked", [{"plan": "uniform"}, {"plan": "accuracy:0.3"}, {"method": "scratch-cached"}])

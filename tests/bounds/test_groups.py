@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from recert.bounds import _batches, few_flips_lower, joint, joint_lower, series, series_lower
 from recert.bounds import _joint_rows as joint_rows
-from recert.bounds import few_flips_lower, joint, joint_lower, series_lower
 from tests.bounds.test_joint import box_by_definition, largest_chance, ordering_by_definition
 
 APART = 2e-4  # how far apart the last two q of a search are
@@ -101,3 +101,19 @@ def test_a_thousand_classes(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     for bound in (series_lower, few_flips_lower):
         values = bound(k, n, m1 - f, m1, 0.001)
         assert values.min() <= bound(k, n, m1 - f, m1, 0.001, groups=[0])[0] <= values.min() + 2e-6
+
+
+def test_rows_are_bounded_many_in_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between calls of compiled code a thread has to wait for the interpreter: with one for each row most of the time was that."""
+    monkeypatch.setattr(_batches, "_workers", lambda: 2)
+    rows, starts = random_rows(np.random.default_rng(0), 150)
+    k, n, f, m1, *_, alpha = rows.T
+    for module, bound, arguments in (
+        (joint, joint_lower, rows.T),
+        (series, series_lower, (k, n, m1 - f, m1, alpha)),
+    ):
+        calls, search = [], module.lower_to_least
+        monkeypatch.setattr(module, "lower_to_least", lambda *row, c=calls, s=search: c.append(row) or s(*row))
+        bound(*arguments, groups=starts)
+        # Two rounds: of the likely least of each group, and of others that may be less.
+        assert 2 <= len(calls) <= 2 * (2 * _batches.PARTS_PER_WORKER + 1)

@@ -10,6 +10,7 @@ import recert
 from recert import Cache, Gaussian, StoredVotes
 from recert.cache import votes as table
 from recert.cache.size import expected_bytes
+from recert.certificates import certified
 from recert.noise import Stream
 from recert.storage import Directory
 from recert.votes import vote_dtype
@@ -123,3 +124,16 @@ def test_which_inputs_are_certified_is_known_without_certificates(tmp_path: Path
     found = cache.certified(alpha=0.05, certificate=certificate)
     assert found.tolist() == expected.tolist() == cache.certify(alpha=0.05, certificate=certificate).certified.tolist()
     assert 10 < found.sum() < 190
+
+
+@pytest.mark.parametrize(("samples", "alpha"), [(1, 0.05), (40, 0.05), (40, 1e-6), (3_000, 0.001)])
+def test_every_pair_of_counts_that_is_certified(samples: int, alpha: float) -> None:
+    """By scipy, for all counts of the class and of a rival that are far apart or close."""
+    rng = np.random.default_rng(0)
+    mine = rng.integers(0, samples + 1, 20_000)
+    rival = rng.integers(0, samples - mine + 1)
+    for certificate, error in (("one-sided", alpha), ("two-sided", alpha / 2)):
+        lower = np.where(mine > 0, beta.ppf(error, np.maximum(mine, 1), samples + 1 - mine), 0)
+        upper = np.where(rival < samples, beta.ppf(1 - error, rival + 1, np.maximum(samples - rival, 1)), 1)
+        expected = (lower > 0.5) | ((lower > upper) & (certificate == "two-sided"))
+        assert np.array_equal(certified(mine, rival, samples, alpha, certificate=certificate), expected)
