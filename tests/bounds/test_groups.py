@@ -1,5 +1,8 @@
 """The least bound of each group of arguments: one of the bounds of the group, and not above the exact bound of any of them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -117,3 +120,28 @@ def test_rows_are_bounded_many_in_a_call(monkeypatch: pytest.MonkeyPatch) -> Non
         bound(*arguments, groups=starts)
         # Two rounds: of the likely least of each group, and of others that may be less.
         assert 2 <= len(calls) <= 2 * (2 * _batches.PARTS_PER_WORKER + 1)
+
+
+@pytest.mark.parametrize("most", [1, 60_000])
+def test_tables_that_do_not_fit_are_made_one_after_the_other(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    rows, starts = random_rows(np.random.default_rng(1), 40)
+    k, n, f, m1, *_, alpha = rows.T
+    for module, bound, arguments in ((joint, joint_lower, rows.T), (series, series_lower, (k, n, m1 - f, m1, alpha))):
+        expected, sizes = bound(*arguments, groups=starts), list[int]()
+        with monkeypatch.context() as patched:
+            patched.setattr(_batches, "MOST_ENTRIES", most)
+            patched.setattr(module, "joined_tables", noted(module.joined_tables, sizes))
+            assert np.array_equal(bound(*arguments, groups=starts), expected)
+        assert len(sizes) > 10
+        assert max(sizes) <= max(most, 2 * 50_001) + len(rows)
+
+
+def noted(joined: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
+    """Notes how long joined tables are."""
+
+    def called(*arguments: Any) -> Any:
+        found = joined(*arguments)
+        sizes.append(len(found[0]))
+        return found
+
+    return called

@@ -14,6 +14,8 @@ from recert.bounds.arguments import Floats, checked_counts
 Integers = NDArray[np.int64]
 
 PARTS_PER_WORKER = 4
+MOST_ENTRIES = 2**25
+"""Of tables of votes that are in memory together, 256 MB of them: one has as many as there are votes."""
 
 
 def checked_replays(successes: ArrayLike, replays: ArrayLike, alpha: ArrayLike) -> tuple[Floats, Floats]:
@@ -52,13 +54,20 @@ with the end of the last, and what was found. A row whose bound is shown to be a
 
 
 def least_of_groups(
-    search: Search, columns: Sequence[Floats], groups: ArrayLike | None, *, about: Floats, at_least: Floats
+    search: Search,
+    columns: Sequence[Floats],
+    groups: ArrayLike | None,
+    *,
+    about: Floats,
+    at_least: Floats,
+    trials: int = 0,
+    alpha: int = 0,
 ) -> Any:
     """The least bound of each group of rows; groups are those from one of `groups` to the next, and without them each row is one.
 
     Most rows are not the least and need no bound of their own: rows come in the order of `about`, a guess at it, and those are passed
     over that are known to be `at_least` what was found. So where what is found is a bound less a tolerance, the least of all bounds
-    is not below it. Equal groups are searched once.
+    is not below it. Equal groups are searched once. `trials` and `alpha` are the columns that tables of votes depend on.
     """
     starts = np.arange(columns[0].size) if groups is None else np.asarray(groups)
     if groups is not None:
@@ -77,12 +86,29 @@ def least_of_groups(
     for some in (order[is_first], order[~is_first]):
         some = some[at_least[some] < found[of_group[some]]]
         begins = np.searchsorted(of_group[some], np.arange(len(numbers) + 1))
-        if len(some):
-            search(rows[places[some]], at_least[some], begins, found)
+        _search_parts(search, rows[places[some]], at_least[some], begins, found, [trials, alpha])
     values = found[position]
     if groups is not None:
         return values
     return values.reshape(columns[0].shape) if columns[0].ndim else float(values[0])
+
+
+def _search_parts(
+    search: Search, rows: Floats, at_least: Floats, begins: Integers, found: Floats, of_tables: list[int]
+) -> None:
+    """Search as many groups at once as have tables of votes that may lie in memory together."""
+    if len(rows) == 0:
+        return
+    entries = rows[:, of_tables[0]].sum()
+    if entries > MOST_ENTRIES:
+        entries = np.unique(rows[:, of_tables], axis=0)[:, 0].sum()
+    if entries <= MOST_ENTRIES or len(found) == 1:
+        search(rows, at_least, begins, found)
+        return
+    half = len(found) // 2
+    row = begins[half]
+    _search_parts(search, rows[:row], at_least[:row], begins[: half + 1], found[:half], of_tables)
+    _search_parts(search, rows[row:], at_least[row:], begins[half:] - row, found[half:], of_tables)
 
 
 def _check_groups(starts: Integers, column: Floats) -> None:

@@ -92,7 +92,13 @@ def _bounds(proven: bool, arguments: Sequence[ArrayLike], groups: ArrayLike | No
     g, m0 = checked_replays(gained, replayed_other, alpha)
     columns = np.broadcast_arrays(k, n, f, m1, g, m0, a)
     return least_of_groups(
-        partial(_searched, proven), columns, groups, about=_about(*columns), at_least=_least_in_box(*columns)
+        partial(_searched, proven),
+        columns,
+        groups,
+        about=_about(*columns),
+        at_least=_least_in_box(*columns),
+        trials=1,
+        alpha=6,
     )
 
 

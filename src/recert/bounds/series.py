@@ -124,7 +124,7 @@ def _bounds(
     at_least, single = columns[-2:]
     about = np.where(at_least > 0, at_least, single)
     search = partial(_searched, of_votes, of_replays, proven)
-    return least_of_groups(search, columns, groups, about=about, at_least=at_least)
+    return least_of_groups(search, columns, groups, about=about, at_least=at_least, trials=1, alpha=4)
 
 
 def _searched(
