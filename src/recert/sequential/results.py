@@ -50,10 +50,10 @@ def result_of(
     def so_far(decided: Decided) -> Certificates:
         return certificates(tally, decided, question.radii, digests, settings, noise)
 
-    decided = Decided.none_of(len(digests))
-    for decided in decide(tally, question, source, positions, progress, votes_of_a_row=votes_of_a_row):
-        if enough is not None and enough(so_far(decided)):
-            break
+    def is_enough(decided: Decided) -> bool:
+        return enough is not None and enough(so_far(decided))
+
+    decided = decide(tally, question, source, positions, is_enough, progress, votes_of_a_row=votes_of_a_row)
     # Only now is it known what the votes were drawn with: batches become smaller when memory runs out.
     return replace(so_far(decided), settings=replace(settings, numerics=source.numerics))
 
