@@ -19,6 +19,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 FIRST_NOISES = 2
+ENOUGH_NOISES = 1.5
+"""So many times the noises that so many passes are expected to take: those beyond are cut off."""
 FIRST_AT_MOST = 32
 """No more noises at a time than an input has had before, or so many: then flips are known before an input is given thousands."""
 GROWTH = 0.05
@@ -174,7 +176,7 @@ def _still_open(tally: Tally, question: Question, decided: Decided, rows: Ints) 
     over = decided.state[rows] != UNDER_WAY
     for row in rows[over].tolist():
         tally.end(row)
-    return rows[~over]
+    return np.asarray(rows[~over])
 
 
 def _look(tally: Tally, question: Question, decided: Decided, rows: Ints) -> None:
@@ -209,28 +211,41 @@ def _wanted(tally: Tally, decided: Decided, rows: Ints) -> Ints:
     """How many noises each input is to be given at least: as many as it takes until something can be decided."""
     soonest = tally.soonest(rows, decided.shown[rows], decided.lacking[rows])
     soonest = np.minimum(soonest, np.maximum(FIRST_AT_MOST, decided.passes[rows]))
-    return np.maximum(np.maximum(soonest, FIRST_NOISES), np.ceil(GROWTH * decided.passes[rows]).astype(np.int64))
+    growth = np.ceil(GROWTH * decided.passes[rows]).astype(np.int64)
+    return np.asarray(np.maximum(np.maximum(soonest, FIRST_NOISES), growth))
 
 
 def _works(
     tally: Tally, question: Question, decided: Decided, rows: Ints, source: VoteSource, positions: Ints
 ) -> list[tuple[int, Work]]:
     """The next noises of each input, so many that batches are full."""
-    wanted = _wanted(tally, decided, rows)
-    # Few passes may take as long as many: then many are drawn, and batches are filled.
-    at_once = getattr(source, "passes_at_once", 1)
-    wanted = np.maximum(wanted, at_once // len(rows))
-    more, one_more = divmod(int(-wanted.sum() % at_once), len(rows))
-    wanted += more + (np.arange(len(rows)) < one_more)
+    noises, left = _wanted(tally, decided, rows), question.most - decided.passes[rows]
+    passes, at_once = left, getattr(source, "passes_at_once", 1)
+    if at_once > 1:  # few passes take as long as many: then many are drawn
+        share = tally.passes_of_a_noise(rows)
+        passes = _filled(np.maximum(np.ceil(noises * share).astype(np.int64), at_once // len(rows)), left, at_once)
+        noises = np.ceil(ENOUGH_NOISES * (passes / share + 1)).astype(np.int64)
     works: list[tuple[int, Work]] = []
-    for row, count in zip(rows.tolist(), wanted.tolist(), strict=True):
-        left = question.most - int(decided.passes[row])
-        samples = tally.next_noises(row, count)[:left]
+    for row, count, most in zip(rows.tolist(), noises.tolist(), passes.tolist(), strict=True):
+        samples = tally.next_noises(row, count)[:most]
         if len(samples):
             works.append((row, Work(int(positions[row]), tally.stream, samples)))
         else:
             decided.state[row] = SPENT
     return works
+
+
+def _filled(passes: Ints, left: Ints, at_once: int) -> Ints:
+    """Passes of each input, more evenly by what whole batches have room for, and never more than are left of it.
+
+    >>> _filled(np.array([3, 3, 3]), np.array([9, 9, 4]), 8).tolist()
+    [7, 5, 4]
+    """
+    passes = np.minimum(passes, left)
+    while (more := int(-passes.sum() % at_once)) and (may := passes < left).any():
+        each, one_more = divmod(more, int(may.sum()))
+        passes = np.minimum(passes + may * (each + (np.cumsum(may) <= one_more)), left)
+    return passes
 
 
 def _of_all(progress: ProgressCallback | None, decided: Decided) -> ProgressCallback | None:
