@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 import recert
 from recert.cli import app
-from recert.cli.requirements import said_of
+from recert.cli.requirements import _still_open, enough, said_of
 from recert.errors import UnusableInputs
 from recert.noise import Stream
+from recert.requirements import Requirement
+from recert.sequential import Enough
 
 NOISE = recert.Gaussian(0.5)
 
@@ -144,6 +146,36 @@ class TestCommandLine:
         )
         assert result.exit_code != 0
         assert "expected no --proxy with --at" in str(result.exception or result.stderr)
+
+
+class TestRequirementOnAGrid:
+    """Ten inputs: six are sure of the smaller radius and have no chance of the larger, two are near the larger, two are sure of both."""
+
+    SHARES = (0.9425,) * 2 + (0.8,) * 6 + (1.0,) * 2
+    LABELS = np.zeros(10, dtype=np.int64)
+
+    def certified(self, enough: Enough | None) -> recert.Certificates:
+        both = np.random.default_rng(4).random((10, 5_050)) >= np.array(self.SHARES)[:, None]
+        votes = recert.StoredVotes(both[:, 50:].astype(int), selection=both[:, :50].astype(int), classes=2)
+        return recert.certify(votes, None, noise=NOISE, at=[0.2, 0.8], samples=5_000, enough=enough)
+
+    def test_the_run_ends_when_too_many_are_given_up_beyond_a_smaller_radius(self) -> None:
+        whole = self.certified(None)
+        assert whole.radius[2:].tolist() == [0.2] * 6 + [0.8] * 2
+        ended = self.certified(enough(["accuracy:0.8>=0.5"], self.LABELS))
+        assert ended.decided is not None
+        # Four at most of ten can be shown at .8.
+        assert 6 <= (ended.decided & (ended.radius < 0.8)).sum() < 10
+        assert ended.samples.sum() < whole.samples.sum()
+
+    def test_inputs_are_open_until_they_are_given_up_or_have_had_their_votes(self) -> None:
+        wanted, shares = Requirement.parse("accuracy:0.8>=0.5"), []
+        whole = self.certified(lambda so_far: shares.append(_still_open(wanted, so_far, self.LABELS)) or False)
+        assert shares[0] == 1.0
+        assert shares == sorted(shares, reverse=True)
+        assert shares[-1] == 0.0
+        assert whole.decided is not None
+        assert whole.decided.all()
 
 
 def test_certificates_of_a_family_are_said_to_hold_together() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.noise import Noise
 from recert.sampling import ProgressCallback, VoteSource
-from recert.sequential.rounds import GIVEN_UP, Decided, Question, decide
+from recert.sequential.rounds import GIVEN_UP, UNDER_WAY, Decided, Question, decide
 from recert.sequential.tally import Tally
 
 Ints = NDArray[np.int64]
@@ -72,5 +72,6 @@ def certificates(
         runner_up_upper=decided.rival.copy(),
     )
     return Certificates.build(
-        digests, claims, settings, noise, forward_passes=decided.passes, seconds=decided.seconds, nobody=decided.nobody, **tally.columns()
+        digests, claims, settings, noise, forward_passes=decided.passes, seconds=decided.seconds, nobody=decided.nobody,
+        decided=decided.state != UNDER_WAY, **tally.columns(),
     )  # fmt: skip
