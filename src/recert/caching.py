@@ -12,6 +12,7 @@ import numpy as np
 
 from recert.cache import Cache, Manifest
 from recert.cache.arrays import VoteArrays
+from recert.cache.looks import Looks
 from recert.cache.parts import STREAMS
 from recert.cache.samples import Samples, as_array, simplified
 from recert.cache.votes import Slot
@@ -123,6 +124,11 @@ class CachingSource:
     def passes_ahead(self) -> int:
         """How many passes a device computes while nobody asks for more."""
         return int(getattr(self._source, "passes_ahead", 0))
+
+    @property
+    def looks(self) -> Looks | None:
+        """Which claims were read off the store so far; None without one."""
+        return None if self._cache is None else self._cache.looks
 
     @property
     def rows_sent(self) -> int | None:

@@ -12,6 +12,7 @@ import torch
 
 from recert import bounds, sequential
 from recert.cache import Cache, Manifest
+from recert.cache.looks import Looks, all_together, look_of_original
 from recert.cache.signatures import warn_if_not_signed
 from recert.caching import CachingSource
 from recert.certificates import Certificates, Claims, Outcome, Settings
@@ -248,7 +249,17 @@ def _decided(
         nobody=result.nobody + np.array([votes.nobody for votes in chosen]),
     )
     row = {digest: i for i, digest in enumerate(distinct)}
-    return result.take([row[digest] for digest in source.digests])
+    return _counted(source, result).take([row[digest] for digest in source.digests])
+
+
+def _counted(source: VoteSource, result: Certificates) -> Certificates:
+    """The same, recorded as a look at the store, if there is one; with what holds for all such looks together."""
+    looks: Looks | None = getattr(source, "looks", None)
+    if looks is None:
+        return result
+    known, look = looks.known(), look_of_original(source.identity, result.settings, result.input)
+    looks.add(look)
+    return replace(result, settings=replace(result.settings, together=all_together(look, known, sizes=1)))
 
 
 def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback | None) -> None:
