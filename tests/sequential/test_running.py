@@ -1,5 +1,6 @@
 """Decisions at a radius beside everything else: stores, interruption, networks that fail, Ray, the command line."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ from torch import nn
 from typer.testing import CliRunner
 
 import recert
+from recert.caching import CachingSource
 from recert.cli import app
 from recert.cli.requirements import _still_open, enough, said_of
 from recert.errors import UnusableInputs
 from recert.noise import Stream
+from recert.noise.stream import NoisyRows
 from recert.requirements import Requirement
+from recert.sampling import Sampler
 from recert.sequential import Enough
 
 NOISE = recert.Gaussian(0.5)
@@ -45,7 +49,9 @@ def test_votes_are_kept_and_used_again(tmp_path: Path) -> None:
     assert np.array_equal(cache.certificates.radius, fresh.certificates.radius)
 
 
-def test_a_run_that_is_interrupted_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_a_run_that_is_interrupted_goes_on(tmp_path: Path, batch_size: int | None) -> None:
+    """With small batches votes of half of the inputs are under way when it is."""
     x, store, calls = inputs(), tmp_path / "store", [0]
 
     def stop(_: recert.Certificates) -> bool:
@@ -55,14 +61,104 @@ def test_a_run_that_is_interrupted_goes_on(tmp_path: Path) -> None:
         return False
 
     with pytest.raises(KeyboardInterrupt):
-        recert.certify(network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, enough=stop)
+        recert.certify(
+            network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, enough=stop, batch_size=batch_size
+        )
     drawn: list[int] = []
     again = recert.certify(
-        network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, progress=lambda p: drawn.append(p.done)
-    )
-    whole = recert.certify(network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000)
+        network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, store=store, progress=lambda p: drawn.append(p.done), batch_size=batch_size
+    )  # fmt: skip
+    whole = recert.certify(network(), x, noise=NOISE, at=[0.1, 0.3], samples=3_000, batch_size=batch_size)
     assert np.array_equal(again.radius, whole.radius)
+    assert np.array_equal(again.forward_passes, whole.forward_passes)
     assert again.outcome.tolist() == whole.outcome.tolist()
+
+
+class Watched:
+    """A lane that knows how many batches were begun and not read yet."""
+
+    def __init__(self, lane: Any) -> None:
+        self._lane, self.under_way, self.begun = lane, 0, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lane, name)
+
+    def submit(self, rows: NoisyRows) -> Any:
+        ticket = self._lane.submit(rows)
+        self.under_way, self.begun = self.under_way + 1, self.begun + 1
+
+        def read() -> Any:
+            self.under_way -= 1
+            return ticket()
+
+        return read
+
+
+def watched(batch_size: int, count: int = 12) -> tuple[Sampler, Watched]:
+    sampler = Sampler(network(), inputs(count), noise=NOISE, seed=0, batch_size=batch_size)
+    sampler._lane = lane = Watched(sampler._lane)  # type: ignore[assignment]
+    return sampler, lane
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_half_of_the_inputs_is_drawn_while_votes_of_the_others_are_looked_at(tmp_path: Path, kept: bool) -> None:
+    sampler, lane = watched(16, count=40)
+    source = CachingSource(sampler, store=tmp_path / "store") if kept else sampler
+    seen: list[int] = []
+
+    def look(_: recert.Certificates) -> bool:
+        seen.append(lane.under_way)
+        return False
+
+    with source if isinstance(source, CachingSource) else nullcontext():
+        result = recert.certify(source, None, noise=NOISE, at=[0.1, 0.3], samples=2_000, enough=look)
+    assert np.mean(np.array(seen[1:]) > 0) > 0.5
+    assert lane.under_way == 0
+    # They are counted: batches are full but for some of the last.
+    assert result.forward_passes.sum() > 0.9 * 16 * (lane.begun - 8)
+
+
+def test_of_a_batch_that_few_votes_are_wanted_of_there_is_one_at_a_time() -> None:
+    """Two would be filled with noises that could have gone to other inputs."""
+    sampler, lane = watched(4_096)
+    seen: list[int] = []
+    recert.certify(
+        sampler, None, noise=NOISE, at=0.2, samples=2_000, enough=lambda _: seen.append(lane.under_way) or False
+    )
+    assert seen
+    assert set(seen) == {0}
+
+
+def test_votes_that_are_under_way_when_enough_is_known_are_counted(tmp_path: Path) -> None:
+    sampler, lane = watched(16, count=40)
+    with CachingSource(sampler, store=tmp_path / "store") as source:
+        result = recert.certify(
+            source, None, noise=NOISE, at=0.2, samples=2_000, enough=lambda _: lane.under_way > 0 and lane.begun > 130
+        )
+        assert not result.decided.all()  # type: ignore[union-attr]
+        assert lane.under_way == 0
+        assert result.forward_passes.sum() == source.forward_passes
+
+
+def test_no_row_of_a_function_is_asked_for_before_votes_are_looked_at() -> None:
+    """Each may cost money."""
+    asked = [0]
+
+    def function(batch: torch.Tensor) -> np.ndarray:
+        asked[0] += len(batch)
+        return (batch.flatten(1).sum(dim=1) > 6).long().numpy()
+
+    rows: list[tuple[int, int]] = []
+
+    def look(so_far: recert.Certificates) -> bool:
+        rows.append((int(so_far.forward_passes.sum()), asked[0]))
+        return False
+
+    recert.certify(function, inputs(), noise=NOISE, at=0.1, samples=500, classes=2, identity="f", enough=look)
+    counted = np.array(rows)
+    assert len(counted) > 3
+    # The first votes are those that it was probed with.
+    assert np.array_equal(np.diff(counted[1:, 0]), np.diff(counted[1:, 1]))
 
 
 def test_equal_inputs_are_decided_once_and_charged_once() -> None:
