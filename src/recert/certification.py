@@ -126,6 +126,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     With `at`, a radius or several, the question is whether the radius is at least so large, and the result is `Certificates`: each
     input is drawn until the largest of them is shown, or the next seems out of reach, or it has had `samples` votes. Many
     are decided by some dozens. The error is alpha whenever one stops, so that a later call with more samples goes on where this one stopped.
+    A call with other radii is a claim of its own; with `store` it is counted as a look, and the guarantee adds up the errors.
     `enough`, a function of the certificates so far, may end it. With `store` the votes are kept: a later call without `at`
     draws what it lacks, and makes claims of its own, whose error is added.
 
