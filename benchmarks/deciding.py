@@ -2,6 +2,7 @@
 
     python benchmarks/deciding.py --device cuda --network cifar-resnet110 --images 500 --at 0.5 --precision bf16 --json deciding.json
     python benchmarks/deciding.py --device cpu --network cifar-resnet20 --images 60 --no-compile
+    python benchmarks/deciding.py --pretend 102000 --batch-size 16384          (no device: batches take as long as on one)
 
 The network is computed on every noise, with random weights. What it would vote is taken from a law: so inputs are decided after as many votes as
 those of a trained network, with no weights and no data. Shares of the class are spread over inputs as those of a ResNet-20 that was trained with
@@ -9,23 +10,32 @@ sigma = 0.5 (a beta law with its mean and variance), and a changed network loses
 
 Arms run in turn. `from scratch` is certify(at=...), `from a cache` recertify(at=...); `fixed` draws as many votes, equally many for every input. Each has two
 figures: votes per second of the whole call, and of the time in which votes are drawn, both divided by the rows per second of the bare network.
+
+With `--pretend` the network is replaced by a queue that is done with a batch when its rows would be, at so many a second, one batch after the other and
+without the host: all that the host does is real.
 """
 
 import argparse
 import json
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 import recert
 from benchmarks.throughput import bare, network, rate, synchronize
 from recert.models.inference import PRECISIONS, prepare
 from recert.noise import Gaussian, Stream
+from recert.noise.stream import NoisyRows
 from recert.sampling import Sampler
+from recert.sampling.begun import Draw, Steps
+from recert.sampling.device_lane import MOST_AHEAD, SECONDS_AHEAD
+from recert.sampling.host_lane import Ticket
 from recert.sampling.work import VoteChunk, Work
 
 NOISE = Gaussian(0.5)
@@ -36,29 +46,41 @@ ALPHA = 0.001
 
 
 class Replaced:
-    """Samples of a network, whose votes are those of a law: a source of votes. Drawing is timed."""
+    """Samples of a network, whose votes are those of a law: a source of votes. The time in which a draw is under way is measured."""
 
     def __init__(self, sampler: Sampler, *, changed: bool) -> None:
         self._sampler, self._changed = sampler, changed
         self.seconds, self.drawn = 0.0, 0
+        self._under_way, self._since = 0, 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
 
-    def draw(self, works: Sequence[Work], task: str = "sampling", progress: Any = None) -> Iterator[VoteChunk]:
-        started = time.perf_counter()
-        for chunk in self._sampler.draw(works, task, progress):
+    def draw(self, works: Sequence[Work], task: str = "sampling", progress: Any = None) -> Draw:
+        return Draw(self._draw(works, task, progress))
+
+    def _draw(self, works: Sequence[Work], task: str, progress: Any) -> Steps:
+        if not self._under_way:
+            self._since = time.perf_counter()
+        self._under_way += 1
+        chunks = self._sampler.draw(works, task, progress)
+        chunks.begin()
+        yield None
+        for chunk in chunks:
             samples = np.asarray(chunk.work.samples)[chunk.start : chunk.start + len(chunk.votes)]
             self.drawn += len(chunk.votes)
             votes = law(chunk.work.position, chunk.work.stream, samples, changed=self._changed)
             yield VoteChunk(chunk.work, chunk.start, votes.astype(chunk.votes.dtype), chunk.seconds)
-        self.seconds += time.perf_counter() - started
+        self._under_way -= 1
+        if not self._under_way:
+            self.seconds += time.perf_counter() - self._since
 
 
 class Unsampled(Replaced):
     """The votes alone."""
 
-    def draw(self, works: Sequence[Work], task: str = "sampling", progress: Any = None) -> Iterator[VoteChunk]:
+    def _draw(self, works: Sequence[Work], task: str, progress: Any) -> Steps:
+        yield None
         for work in works:
             votes = law(work.position, work.stream, np.asarray(work.samples), changed=self._changed)
             yield VoteChunk(work, 0, votes.astype(np.uint8), 0.0)
@@ -83,6 +105,22 @@ def law(position: int, stream: Stream, samples: np.ndarray, *, changed: bool) ->
     return votes
 
 
+class Queue:
+    """In place of a lane: a device that computes batches one after the other, at a given speed."""
+
+    def __init__(self, batch_size: int, per_second: float) -> None:
+        self._batch_size, self._each, self._free_at = batch_size, batch_size / per_second, 0.0
+        self.depth = max(2, min(MOST_AHEAD, math.ceil(SECONDS_AHEAD / self._each)))
+
+    def submit(self, rows: NoisyRows) -> Ticket:
+        self._free_at = done_at = max(time.perf_counter(), self._free_at) + self._each
+        return lambda: self._read(done_at)
+
+    def _read(self, done_at: float) -> tuple[np.ndarray, float]:
+        time.sleep(max(0.0, done_at - time.perf_counter()))
+        return np.zeros(self._batch_size, dtype=np.uint8), self._each
+
+
 def timed(source: Replaced, run: Any) -> dict[str, float]:
     source.seconds, source.drawn = 0.0, 0
     started = time.perf_counter()
@@ -98,6 +136,7 @@ def main() -> None:
     parser.add_argument("--network", default="cifar-resnet20")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="fp32", choices=sorted(PRECISIONS))
+    parser.add_argument("--pretend", type=float, default=None, help="rows per second of a device that is not there")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--batch-size", type=int, default=None)
     parser.add_argument("--images", type=int, default=500)
@@ -108,13 +147,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
-    model, shape, _ = network(options.network, options.device)
-    prepared = prepare(model, precision=options.precision, compile=options.compile)
-    images = np.random.default_rng(0).random((options.images, *shape), dtype=np.float32)
-    sampler = Sampler(prepared, images, noise=NOISE, seed=0, batch_size=options.batch_size)
-    batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
-    batch = batch.to(memory_format=torch.channels_last)
-    ready = bare(prepared, batch)
+    sampler, bare_rate = pretended(options) if options.pretend else real(options)
     votes_of_original = cached(options, sampler)
     source, changed = Replaced(sampler, changed=False), Replaced(sampler, changed=True)
     arms = {
@@ -134,10 +167,10 @@ def main() -> None:
     found: dict[str, list[dict[str, float]]] = {name: [] for name in (*arms, "fixed")}
     for _ in range(options.rounds):
         for name, (votes, run) in arms.items():
-            rows = rate(ready, options.device, 1.0)
+            rows = bare_rate()
             found[name].append(timed(votes, run) | {"bare": rows})
         each = round(found["from scratch"][-1]["votes"] / options.images)
-        rows, one = rate(ready, options.device, 1.0), Replaced(sampler, changed=False)
+        rows, one = bare_rate(), Replaced(sampler, changed=False)
         started = time.perf_counter()
         for _chunk in one.draw([Work(i, Stream.ESTIMATION, range(each)) for i in range(options.images)]):
             pass
@@ -147,6 +180,8 @@ def main() -> None:
         )
     print(
         f"{options.network} {options.precision} on {options.device}, batches of {sampler.batch_size}, {options.images} images"
+        if not options.pretend
+        else f"{options.pretend:,.0f} rows a second, batches of {sampler.batch_size}, {options.images} images"
     )
     for name, rounds in found.items():
         whole, drawing = (sorted(r["votes"] / r[part] / r["bare"] for r in rounds) for part in ("seconds", "drawing"))
@@ -155,11 +190,29 @@ def main() -> None:
         )
         print(
             f"{name}: {whole[len(whole) // 2]:.3f} ({whole[0]:.3f} to {whole[-1]:.3f}) of the bare network, while drawing "
-            f"{drawing[len(drawing) // 2]:.3f} ({drawing[0]:.3f} to {drawing[-1]:.3f}); {rounds[-1]['votes']:.0f} votes{about}"
+            f"{drawing[len(drawing) // 2]:.3f} ({drawing[0]:.3f} to {drawing[-1]:.3f}); {rounds[-1]['votes']:.0f} votes, {sorted(r['seconds'] for r in rounds)[len(rounds) // 2]:.2f} s{about}"
         )
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"options": vars(options), "batch size": sampler.batch_size, "rounds": found}, file, indent=1)
+
+
+def real(options: argparse.Namespace) -> tuple[Sampler, Callable[[], float]]:
+    """A network, and what measures the rows per second of the bare one."""
+    model, shape, _ = network(options.network, options.device)
+    prepared = prepare(model, precision=options.precision, compile=options.compile)
+    images = np.random.default_rng(0).random((options.images, *shape), dtype=np.float32)
+    sampler = Sampler(prepared, images, noise=NOISE, seed=0, batch_size=options.batch_size)
+    batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
+    ready = bare(prepared, batch.to(memory_format=torch.channels_last))
+    return sampler, lambda: rate(ready, options.device, 1.0)
+
+
+def pretended(options: argparse.Namespace) -> tuple[Sampler, Callable[[], float]]:
+    images = np.random.default_rng(0).random((options.images, 4), dtype=np.float32)
+    sampler = Sampler(nn.Linear(4, 10).eval(), images, noise=NOISE, seed=0, batch_size=options.batch_size or 8_192)
+    sampler._lane = Queue(sampler.batch_size, options.pretend)
+    return sampler, lambda: float(options.pretend)
 
 
 def cached(options: argparse.Namespace, sampler: Sampler) -> recert.Cache:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import recert
 from recert import Gaussian
@@ -236,3 +237,52 @@ def test_results_that_state_nonsense_are_refused(tmp_path: Path, wrong: dict[str
     replace(result, settings=replace(result.settings, **wrong)).to_parquet(tmp_path / "bad.parquet")  # type: ignore[arg-type]
     with pytest.raises(NotAResult):
         read_result(tmp_path / "bad.parquet")
+
+
+def test_questions_at_other_radii_are_looks_of_their_own(tmp_path: Path) -> None:
+    """By the union bound each adds its alpha; to go on with one adds nothing, and so does what is asked of other inputs."""
+
+    def asked(at: object, samples: int = 200, rows: slice = slice(None), **options: object) -> recert.Certificates:
+        return recert.certify(
+            network(0), inputs()[rows], noise=NOISE, at=at, samples=samples, store=tmp_path, **options
+        )  # type: ignore[call-overload, no-any-return]
+
+    def counted(result: recert.Certificates) -> tuple[int, float]:
+        assert result.settings.together is not None
+        return result.settings.together.looks, result.settings.together.looks_error
+
+    first = asked(0.2)
+    assert counted(first) == (1, pytest.approx(0.001))
+    assert "such questions" not in first.guarantee
+    assert counted(asked(0.2, samples=400)) == (1, pytest.approx(0.001))
+    second = asked([0.2, 0.3], alpha=0.004)
+    assert counted(second) == (2, pytest.approx(0.005))
+    assert "was asked 2 such questions by the votes of this store" in second.guarantee
+    assert "an input's claims of all 2 hold together has error at most 0.005" in second.guarantee
+    assert counted(asked(0.2, certificate="one-sided")) == (3, pytest.approx(0.006))
+    # In another process all are read from the store.
+    looks._of_this_process.clear()
+    assert counted(asked(0.25)) == (4, pytest.approx(0.007))
+    assert counted(asked(0.25, selection_samples=60)) == (5, pytest.approx(0.008))
+
+
+def test_questions_about_the_original_are_no_looks_of_a_changed_model(tmp_path: Path) -> None:
+    make(tmp_path)
+    recert.certify(network(0), inputs(), noise=NOISE, seed=1, at=0.2, samples=200, store=tmp_path)
+    found = together(tmp_path)
+    assert (found.looks, found.models) == (1, 1)
+
+
+def test_of_several_questions_one_is_wrong_more_often_than_each() -> None:
+    """Why they are counted. The votes are the same, and the radius is a little too large; other votes choose the bets."""
+    rows, share = 1_200, 0.75
+    votes = (np.random.default_rng(5).random((rows, 1_060)) >= share).astype(np.int64)
+    source = recert.StoredVotes(votes[:, 60:], selection=votes[:, :60], classes=2)
+    at, wrong = 0.5 * float(norm.ppf(share)) + 1e-6, []
+    for selection in (2, 5, 10, 20, 60):
+        result = recert.certify(
+            source, None, noise=NOISE, at=at, alpha=0.1, samples=1_000, selection_samples=selection, certificate="one-sided"
+        )  # fmt: skip
+        wrong.append(result.certified & (result.prediction == 0))
+    assert max(each.mean() for each in wrong) <= 0.1
+    assert 1.1 * max(each.mean() for each in wrong) < np.any(wrong, axis=0).mean() <= 0.5

@@ -80,3 +80,31 @@ def test_votes_that_were_drawn_since_are_covered_too() -> None:
     collect(source, [Work(0, Stream.ESTIMATION, range(BATCH))], "")
     with pytest.raises(UnusableModel, match="does not vote as it did"):
         check_unchanged(source)
+
+
+def test_of_two_draws_under_way_the_batch_that_was_begun_last_counts() -> None:
+    """The one that is read last may have been computed before the other: what it says of earlier votes is older than the model's change."""
+    model = Counted()
+    source = opened(model)
+    collect(source, works(1), "")  # enough votes that a batch with room has a look at them
+    first, second = (source.draw([Work(i, Stream.ESTIMATION, range(BATCH, BATCH + 9))], "") for i in (2, 3))
+    first.begin()
+    second.begin()
+    list(second)
+    again = source._again
+    list(first)
+    assert again is not None
+    assert source._again is again
+
+
+def test_a_draw_that_is_begun_has_its_batches_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = opened(Counted())
+    begun: list[int] = []
+    submit = source._lane.submit
+    monkeypatch.setattr(source._lane, "submit", lambda rows: begun.append(1) or submit(rows))
+    draw = source.draw(works(1), "")
+    assert not begun
+    draw.begin()
+    draw.begin()
+    assert len(begun) == source._lane.depth
+    assert sum(len(chunk.votes) for chunk in draw) == 2 * BATCH + 1

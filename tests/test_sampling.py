@@ -1,10 +1,12 @@
 """Sampling: packing, padding, memory, and every way in which a model can be wrong."""
 
+import math
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from recert.caching import CachingSource
 from recert.errors import UnusableModel
 from recert.noise import Stream
 from recert.noise.stream import NoisyRows
-from recert.sampling import Sampler, Work, collect
+from recert.sampling import Sampler, Work, batch_size, collect
 from recert.votes import nobody, vote_dtype
 
 NOISE = Gaussian(0.7)
@@ -352,6 +354,37 @@ def test_the_batch_size_on_a_cpu_is_found_by_timing(milliseconds: Callable[[int]
     asked = Timed(milliseconds).eval()
     assert Sampler(asked, inputs(2, 3, 32, 32), noise=NOISE, seed=3, batch_size=16).batch_size == 16
     assert set(asked.rows) == {16, 1}  # a size that is given is not searched for, and one row comes alone
+
+
+@pytest.mark.parametrize(
+    ("gain", "found"),
+    [
+        ({}, 512),  # all sizes alike
+        (
+            {1024: 1.015, 2048: 1.015, 4096: 1.015, 8192: 1.015},
+            4096,
+        ),  # by one step too little is gained, by two it is worth it
+        ({1024: 1.5, 2048: 1.3, 4096: 1.05, 8192: 1.01, 16384: 1.005}, 4096),
+        ({1024: 1.5, 2048: 1.3, 4096: 0.9, 8192: 9.0}, 2048),  # never tried: 4,096 is no better
+        ({1024: 1.2, 2048: 1.2, 4096: 0.0}, 2048),  # no memory for more
+    ],
+)
+def test_on_a_device_the_smallest_batch_that_is_nearly_fastest_is_taken(
+    gain: dict[int, float], found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where few votes are wanted a larger one is mostly padding. The device is idle before, and half as fast for the first two timings."""
+    timings = [0]
+
+    def rate(_: object, shape: tuple[int, ...], size: int) -> float:
+        timings[0] += 1
+        here = math.prod(gain.get(2**k, 1.0) for k in range(10, size.bit_length()))
+        if here == 0:
+            raise torch.OutOfMemoryError
+        return here * (0.5 if timings[0] <= 2 else 1.0)
+
+    monkeypatch.setattr(batch_size, "_samples_per_second", rate)
+    network = SimpleNamespace(device=torch.device("cuda"))
+    assert batch_size.fastest_batch_size(network, (3, 32, 32), 512) == found  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Self
@@ -12,6 +12,7 @@ import numpy as np
 
 from recert.cache import Cache, Manifest
 from recert.cache.arrays import VoteArrays
+from recert.cache.looks import Looks
 from recert.cache.parts import STREAMS
 from recert.cache.samples import Samples, as_array, simplified
 from recert.cache.votes import Slot
@@ -19,6 +20,7 @@ from recert.cache.writer import ROWS_PER_PART, PartWriter
 from recert.errors import MissingVotes, UnknownInputs
 from recert.models.identity import Description
 from recert.models.numerics import Numerics
+from recert.sampling.begun import Draw, Steps, begin
 from recert.sampling.source import check_unchanged, description, named, rows_sent
 from recert.sampling.work import ProgressCallback, VoteChunk, VoteSource, Work, is_vote_source
 from recert.spot_check import check_stored_votes
@@ -124,6 +126,11 @@ class CachingSource:
         return int(getattr(self._source, "passes_ahead", 0))
 
     @property
+    def looks(self) -> Looks | None:
+        """Which claims were read off the store so far; None without one."""
+        return None if self._cache is None else self._cache.looks
+
+    @property
     def rows_sent(self) -> int | None:
         """Rows that the source gave a function so far, whatever for; None of other sources."""
         return rows_sent(self._source)
@@ -133,18 +140,23 @@ class CachingSource:
         """The mean over all votes, those in the store included, of what drawing them took."""
         return self._seconds / self._votes if self._votes else 0.0
 
-    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+    def draw(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Draw:
         """Votes of all works, in order, each work as soon as what is not known of it is drawn.
 
         Seconds are those of votes that are drawn now, and the mean's for the others.
         """
+        return Draw(self._known_and_new(works, task, progress))
+
+    def _known_and_new(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Steps:
         missing = self._missing(works)
         # The lock is taken with the first vote that is drawn: a source that only reads votes locks out no other process.
         if missing and self._store is not None and self._writer is None and self._source is not None:
             self._begin_writing(self._store)
             missing = self._missing(works)  # another process may have drawn some of them
         _log_known(task, works, missing.values())
-        chunks = self._drawn(list(missing.values()), task, progress)
+        chunks = Draw(self._drawn(list(missing.values()), task, progress))
+        chunks.begin()
+        yield None
         left = {id(work): len(work.samples) for work in missing.values()}
         seconds = dict.fromkeys(left, 0.0)
         for i, work in enumerate(works):
@@ -186,14 +198,18 @@ class CachingSource:
             )
         return self.digests[work.position], work.stream
 
-    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Iterator[VoteChunk]:
+    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Steps:
         """Draw votes and store them as they come, whatever stops it."""
         if not works:
+            yield None
             return
         if self._source is None:
             raise MissingVotes(_what_is_missing(self._store, works))
         try:
-            for chunk in self._source.draw(works, task, progress):
+            chunks = self._source.draw(works, task, progress)
+            begin(chunks)
+            yield None
+            for chunk in chunks:
                 self._keep(chunk)
                 yield chunk
         except BaseException:

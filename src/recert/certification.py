@@ -12,6 +12,7 @@ import torch
 
 from recert import bounds, sequential
 from recert.cache import Cache, Manifest
+from recert.cache.looks import Looks, all_together, look_of_original
 from recert.cache.signatures import warn_if_not_signed
 from recert.caching import CachingSource
 from recert.certificates import Certificates, Claims, Outcome, Settings
@@ -125,6 +126,7 @@ def certify(  # type: ignore[misc]  # with `at`, the other settings are those li
     With `at`, a radius or several, the question is whether the radius is at least so large, and the result is `Certificates`: each
     input is drawn until the largest of them is shown, or the next seems out of reach, or it has had `samples` votes. Many
     are decided by some dozens. The error is alpha whenever one stops, so that a later call with more samples goes on where this one stopped.
+    A call with other radii is a claim of its own; with `store` it is counted as a look, and the guarantee adds up the errors.
     `enough`, a function of the certificates so far, may end it. With `store` the votes are kept: a later call without `at`
     draws what it lacks, and makes claims of its own, whose error is added.
 
@@ -248,7 +250,17 @@ def _decided(
         nobody=result.nobody + np.array([votes.nobody for votes in chosen]),
     )
     row = {digest: i for i, digest in enumerate(distinct)}
-    return result.take([row[digest] for digest in source.digests])
+    return _counted(source, result).take([row[digest] for digest in source.digests])
+
+
+def _counted(source: VoteSource, result: Certificates) -> Certificates:
+    """The same, recorded as a look at the store, if there is one; with what holds for all such looks together."""
+    looks: Looks | None = getattr(source, "looks", None)
+    if looks is None:
+        return result
+    known, look = looks.known(), look_of_original(source.identity, result.settings, result.input)
+    looks.add(look)
+    return replace(result, settings=replace(result.settings, together=all_together(look, known, sizes=1)))
 
 
 def _draw_missing(cache: Cache, source: VoteSource, progress: ProgressCallback | None) -> None:

@@ -1,4 +1,5 @@
-"""Which claims were read off a cache so far. Every re-certification of a model is a look at the cached votes.
+"""Which claims were read off a cache so far. Every re-certification of a model is a look at the cached votes, and so is every
+question that inputs were decided by one by one, of the original itself.
 
 Each claim holds with its own probability. Whoever looks several times and publishes the best result needs the probability that
 all of the claims hold together, so looks are counted. A look is identified by its settings: to ask the same again, of the same
@@ -20,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recert.cache import strict_json
-from recert.certificates import Together
+from recert.certificates import Settings, Together
 from recert.errors import CorruptCache
 from recert.models.identity import ModelIdentity
 from recert.noise.keys import LARGEST_SAMPLE
 from recert.storage import Directory
 
+OF_ORIGINAL = "sequential"
+"""The method of looks at votes of the original itself: `certify(at=...)`. They are counted among themselves."""
 _PREFIX, _SUFFIX = "_look-", ".json"  # a leading underscore: readers of Parquet folders pass over it
 _LARGEST = 2**25  # bytes of a look: eleven an input
 _MOST = 10_000
@@ -78,6 +81,11 @@ class Look:
         return f"{_PREFIX}{hashlib.sha256(self.to_json()).hexdigest()[:32]}{_SUFFIX}"
 
     @property
+    def of_original(self) -> bool:
+        """Whether the claims are about the model of the cache itself, and not about one that was re-certified from it."""
+        return bool(json.loads(self.asked).get("method") == OF_ORIGINAL)
+
+    @property
     def plan(self) -> tuple[Any, ...]:
         """What looks that were planned together share."""
         return self.model, self.asked, self.planned, self.inputs
@@ -110,9 +118,17 @@ class Look:
         return look
 
 
+def look_of_original(model: ModelIdentity, settings: Settings, digests: Iterable[str]) -> Look:
+    """`certify(at=...)`. It is the same look for any number of samples: to go on costs no error. With other votes that choose it is another."""
+    asked = {"method": OF_ORIGINAL, "certificate": settings.certificate, "at": settings.at, "alpha": settings.alpha}
+    text = json.dumps({**asked, "family": settings.family}, sort_keys=True)
+    return Look(model, text, settings.selection_samples, settings.error, settings.family, (), Inputs.of(digests))
+
+
 def all_together(look: Look, known: Sequence[Look], sizes: int) -> Together:
     """What holds for a look and those before it. `sizes`: at how many sizes the cache was looked at, any of which may be reported."""
-    each = {**{other.name: other for other in known}, look.name: look}.values()
+    each = list({**{other.name: other for other in known}, look.name: look}.values())
+    each = [other for other in each if other.of_original == look.of_original]
     overlapping = [other for other in each if other.inputs.overlaps(look.inputs)]
     of_model = [other for other in overlapping if other.model == look.model]
     families = [other for other in each if other.model == look.model and other.family > 1]

@@ -71,6 +71,9 @@ class Certificates:
     """Of a re-certification: what the radius would be had no vote flipped. What it lacks of the original's is lost to too few samples,
     and what the radius lacks of it to the change. Fresh votes are compared with the cached share of votes. NaN where it is
     not known. Nothing is claimed by it."""
+    decided: NDArray[np.bool_] | None = field(default=None, repr=False)
+    """With `at`: which inputs are given no more votes, since all radii were shown, or the next is out of reach, or they had as many as
+    they may. It is for `enough`, and in no file."""
 
     @classmethod
     def build(cls, digests: Sequence[str], claims: Claims, settings: Settings, noise: Noise, **columns: Any) -> Self:
@@ -83,7 +86,7 @@ class Certificates:
             if f.type is Counts
         }
         seconds, method = columns.pop("seconds", 0.0), columns.pop("method", settings.method)
-        without_flips = columns.pop("radius_without_flips", None)
+        without_flips, decided = columns.pop("radius_without_flips", None), columns.pop("decided", None)
         if columns:
             raise TypeError(f"unknown columns: {', '.join(columns)}")
         return cls(
@@ -91,7 +94,7 @@ class Certificates:
             norm=np.full(rows, noise.norm, dtype=object), alpha=np.full(rows, settings.alpha),
             method=np.broadcast_to(np.asarray(method, dtype=object), rows),
             seconds=np.broadcast_to(np.asarray(seconds, dtype=float), rows),
-            radius_without_flips=without_flips, **counts,
+            radius_without_flips=without_flips, decided=decided, **counts,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -257,7 +260,7 @@ class Certificates:
         write_whole(path, "".join(lines).encode())
 
 
-OPTIONAL = ("labels", "radius_without_flips")
+OPTIONAL = ("labels", "radius_without_flips", "decided")
 """Fields with a value for each input, or None."""
 COLUMNS = tuple(f.name for f in fields(Certificates) if f.name not in ("settings", *OPTIONAL))
 """Fields that always have a value for each input."""

@@ -160,8 +160,11 @@ class Settings:
             return text
         # Looks that were all planned together are stated above; sums of errors differ from multiples in their last digits.
         if known.looks > 1 and known.looks_error > len(self.planned) * self._sizes * self.error * (1 + 1e-9):
+            asked = f"was re-certified {known.looks} times from this cache"
+            if self.method == "sequential":
+                asked = f"was asked {known.looks} such questions by the votes of this store"
             text += (
-                f" This model was re-certified {known.looks} times from this cache: each claim holds on its own if its settings "
+                f" This model {asked}: each claim holds on its own if its settings "
                 f"were not chosen by what the others gave; that an input's claims of all {known.looks} hold together has error "
                 f"at most {_at_most(known.looks_error)}."
             )

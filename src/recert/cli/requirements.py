@@ -49,8 +49,10 @@ def _decided(wanted: Requirement, result: "Certificates", labels: "NDArray[np.in
 
 
 def _still_open(wanted: Requirement, result: "Certificates", labels: "NDArray[np.int64] | None") -> float:
-    """The share of inputs that are not decided: they may yet be shown, if they are predicted right or nothing is known of their prediction."""
-    open_ones = (result.outcome != "radius-out-of-reach") & (result.radius < (wanted.radius or 0.0))
+    """The share of inputs that may yet be shown: they are given votes, and are predicted right or nothing is known of their prediction."""
+    # Not by their outcome: one that was shown at a smaller radius and given up at the next is certified, and has no votes to come.
+    known = result.outcome == "radius-out-of-reach" if result.decided is None else result.decided
+    open_ones = ~known & (result.radius < (wanted.radius or 0.0))
     open_ones &= (result.prediction == labels) | (result.prediction < 0)
     return float(open_ones.mean())
 

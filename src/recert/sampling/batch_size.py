@@ -1,4 +1,4 @@
-"""How many samples make a batch: as many as make the network fastest, and no more."""
+"""How many samples make a batch: as many as make the network nearly fastest, and no more."""
 
 import math
 import time
@@ -14,11 +14,15 @@ ELEMENTS_PER_BATCH = {"cpu": 2**17, "cuda": 2**21}
 FEWEST_ELEMENTS = {"cpu": 2**16, "cuda": 2**21}
 MOST_ELEMENTS = {"cpu": 2**21, "cuda": 2**27}
 LARGEST_BATCH = {"cpu": 4_096, "cuda": 16_384}
-WORTH_DOUBLING = {"cpu": 1.1, "cuda": 1.02}
-"""Another size must make samples cheaper by so much: less is within what timings vary, more so on a CPU, which others use as well."""
+WORTH_ANOTHER = 1.1
+"""On a CPU another size must make samples cheaper by so much: less is within what timings vary, since others use it as well."""
+NEARLY_FASTEST = 0.98
+"""On a device the smallest batch that reaches so much of the speed of the fastest: where few votes are wanted less of it is empty, and votes
+are looked at more often."""
 TIMED_PASSES = 3
+"""On a device, which takes passes in a queue."""
 TIMED_SECONDS = 0.1
-"""On a CPU passes are timed one by one, at least two, until so much time has gone by: the fastest is the one that nothing disturbed."""
+"""Passes are timed, on a CPU one by one and at least two, until so much time has gone by: the fastest is the one that nothing disturbed."""
 WORTH_TIMING = 0.005
 """Seconds of a batch on a CPU. A faster network keeps the usual size: it is hardly ever what takes the time."""
 
@@ -30,42 +34,60 @@ def usual_batch_size(elements: int, device: torch.device) -> int:
 
 
 def fastest_batch_size(network: Network, shape: tuple[int, ...], usual: int) -> int:
-    """Double the batch as long as that makes samples cheaper and memory suffices. The network is timed uncompiled.
-
-    On a CPU also halve it if doubling does not help; on a device the search begins with the smallest.
-    """
+    """Found by timing the network, uncompiled, as long as memory suffices."""
     kind = _kind(network.device)
     largest = max(usual, min(_power_of_two(MOST_ELEMENTS[kind] / math.prod(shape)), LARGEST_BATCH[kind]))
-    rate = _samples_per_second(network, shape, usual)
-    if kind == "cpu" and usual / rate < WORTH_TIMING:
-        return usual
     doublings = [usual * 2**k for k in range(1, (largest // usual).bit_length())]
+    if kind == "cuda":
+        best = _smallest_of_the_fast(network, shape, [usual, *doublings])
+        torch.cuda.empty_cache()
+        return best
+    rate = _samples_per_second(network, shape, usual)
+    if usual / rate < WORTH_TIMING:
+        return usual
     best = _climb(network, shape, usual, rate, doublings)
     if best == usual:
         fewest = _power_of_two(FEWEST_ELEMENTS[kind] / math.prod(shape))
         best = _climb(network, shape, usual, rate, [usual // 2**k for k in range(1, (usual // fewest).bit_length())])
-    if kind == "cuda":
-        torch.cuda.empty_cache()
     return best
+
+
+def _smallest_of_the_fast(network: Network, shape: tuple[int, ...], sizes: list[int]) -> int:
+    """Up as long as samples become cheaper; then down to the smallest that is nearly as fast.
+
+    Each is timed again on the way down: a device that was idle is slow at first, which makes the first sizes look worse than they are.
+    """
+    best, most = 0, _samples_per_second(network, shape, sizes[0])
+    for place, size in enumerate(sizes[1:], 1):
+        now = _rate_if_it_fits(network, shape, size)
+        if now is None or now <= most:
+            break
+        best, most = place, now
+    while best and _samples_per_second(network, shape, sizes[best - 1]) >= NEARLY_FASTEST * most:
+        best -= 1
+    return sizes[best]
 
 
 def _climb(network: Network, shape: tuple[int, ...], best: int, rate: float, sizes: list[int]) -> int:
     """The last of the sizes up to which each makes samples cheaper."""
-    worth = WORTH_DOUBLING[_kind(network.device)]
     for size in sizes:
-        try:
-            now = _samples_per_second(network, shape, size)
-        except Exception as error:
-            # The first batch must run: if it does not, the caller halves it, or reports the network as unusable.
-            if out_of_memory(error):
-                break
-            raise
-        if now < rate * worth:
+        now = _rate_if_it_fits(network, shape, size)
+        if now is None or now < rate * WORTH_ANOTHER:
             break
-        if network.device.type == "cpu" and now < _samples_per_second(network, shape, best) * worth:
+        if now < _samples_per_second(network, shape, best) * WORTH_ANOTHER:
             break  # what was slow before was something else that ran on the machine
         best, rate = size, now
     return best
+
+
+def _rate_if_it_fits(network: Network, shape: tuple[int, ...], size: int) -> float | None:
+    """Samples per second, or None without memory. Not of the first size: that must run, and if it does not, the caller halves it."""
+    try:
+        return _samples_per_second(network, shape, size)
+    except Exception as error:
+        if out_of_memory(error):
+            return None
+        raise
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -84,12 +106,11 @@ def _samples_per_second(network: Network, shape: tuple[int, ...], size: int) -> 
     with torch.inference_mode(), network.modes():
         # One pass that is not timed: it allocates memory and chooses kernels.
         run(batch)
-        if kind == "cuda":  # a device takes passes in a queue, so they are timed together
-            return TIMED_PASSES * size / _seconds(lambda: [run(batch) for _ in range(TIMED_PASSES)], network.device)
+        passes, least = (TIMED_PASSES, 1) if kind == "cuda" else (1, 2)
         taken: list[float] = []
-        while len(taken) < 2 or sum(taken) < TIMED_SECONDS:
-            taken.append(_seconds(lambda: run(batch), network.device))
-    return size / min(taken)
+        while len(taken) < least or sum(taken) < TIMED_SECONDS:
+            taken.append(_seconds(lambda: [run(batch) for _ in range(passes)], network.device))
+    return passes * size / min(taken)
 
 
 def _seconds(call: Callable[[], object], device: torch.device) -> float:

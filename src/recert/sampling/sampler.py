@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from recert.models.numerics import Numerics
 from recert.noise import Noise, Stream, input_digest, noise_key
 from recert.noise.stream import NoisyRows
 from recert.sampling.batch_size import fastest_batch_size, out_of_memory, usual_batch_size
+from recert.sampling.begun import Draw, Steps
 from recert.sampling.device_lane import DeviceLane
 from recert.sampling.host_lane import HostLane
 from recert.sampling.inputs import check_noise_fits, checked_inputs
@@ -82,6 +84,7 @@ class Sampler:
         self.identity = identify(model, identity)
         self._some, self._asked_again = SomeVotes(), VotesAskedAgain()
         self._again: tuple[Look, Votes] | None = None
+        self._batches_begun = self._last_read = 0
 
     @property
     def numerics(self) -> Numerics:
@@ -108,30 +111,36 @@ class Sampler:
         requests = self._network.requests
         return None if requests is None else requests.rows
 
-    def draw(
-        self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None
-    ) -> Iterator[VoteChunk]:
+    def draw(self, works: Sequence[Work], task: str = "sampling", progress: ProgressCallback | None = None) -> Draw:
         """Votes of all works, in order. Memory does not grow with the number of samples."""
+        return Draw(self._remembered(works, task, progress))
+
+    def _remembered(self, works: Sequence[Work], task: str, progress: ProgressCallback | None) -> Steps:
         padded = self._network.requests is None
         if works:
             self._probe_function_once(rows_of(works, self._probe_rows))
+        chunks = Draw(self._drawn(works, task, progress, replaying=padded))
+        chunks.begin()
+        yield None
         remember = self._some.remember if padded else self._asked_again.remember
-        for chunk in logged(self._drawn(works, task, progress, replaying=padded), task):
+        for chunk in logged(chunks, task):
             remember(chunk)
             yield chunk
 
-    def _drawn(
-        self, works: Sequence[Work], task: str, progress: ProgressCallback | None, *, replaying: bool
-    ) -> Iterator[VoteChunk]:
+    def _drawn(self, works: Sequence[Work], task: str, progress: ProgressCallback | None, *, replaying: bool) -> Steps:
         total = sum(len(work.samples) for work in works)
         done = 0
         failed: dict[int, str] = {}
         # Inputs on which the network raises are collected to the end: their votes are lost, those of all other inputs are not.
         with self._giving_up_what_is_left():
-            for batch, parts, look in self._under_way(works, replaying, failed):
-                if self._network.requests is not None and _all_failed(batch, failed):
+            under_way = self._under_way(works, replaying, failed)
+            # As many batches as may be under way are begun before the first is handed out.
+            first = list(islice(under_way, 1))
+            yield None
+            for batch in chain(first, under_way):
+                if self._network.requests is not None and _all_failed(batch.pieces, failed):
                     continue  # what was not sent yet is not sent any more
-                for chunk in self._finished(batch, parts, failed, look):
+                for chunk in self._finished(batch, failed):
                     yield chunk
                     done += len(chunk.votes)
                 if progress is not None:
@@ -171,7 +180,7 @@ class Sampler:
         if self._again is not None:
             look, again = self._again
         else:
-            chunks = self._drawn(look.works, "replaying", None, replaying=False)
+            chunks = Draw(self._drawn(look.works, "replaying", None, replaying=False))
             again = np.concatenate([chunk.votes for chunk in chunks])
         half = self._network.dtype not in (torch.float32, torch.float64)
         if (wrong := look.not_confirmed_by(again, same_numerics=not half)) is not None:
@@ -183,7 +192,7 @@ class Sampler:
         if not taken:
             return
         try:
-            chunks = list(self._drawn([work for work, _ in taken], "asking again", None, replaying=False))
+            chunks = list(Draw(self._drawn([work for work, _ in taken], "asking again", None, replaying=False)))
         except (ServiceUnavailable, UnusableInputs) as error:
             # Votes that were paid for are not thrown away because the service has stopped. Who continues a store replays some of them.
             log.warning("votes are kept without having been asked for a second time: %s", first_line(error))
@@ -206,31 +215,31 @@ class Sampler:
             return None
         return look if (look := self._some.look()).count <= free else None
 
-    def _under_way(
-        self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]
-    ) -> Iterator[tuple[list[Piece], list[Pending], Look | None]]:
+    def _under_way(self, works: Sequence[Work], replaying: bool, failed: Mapping[int, str]) -> Iterator["_Batch"]:
         """Batches in order, each handed out when some more have been begun. Of inputs that have failed no more are begun."""
-        waiting: deque[tuple[list[Piece], list[Pending], Look | None]] = deque()
-        for batch in pack(works, self.batch_size):
-            if _all_failed(batch, failed):
+        waiting: deque[_Batch] = deque()
+        for pieces in pack(works, self.batch_size):
+            if _all_failed(pieces, failed):
                 continue
-            rows = noisy_rows(batch)
+            rows = noisy_rows(pieces)
             look = self._look_within(rows) if replaying else None
             if look is not None:
                 rows = rows.followed_by(noisy_rows(next(pack(look.works, look.count))))
-            waiting.append((batch, self._begin(rows), look))
+            waiting.append(self._batch(pieces, rows, look))
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
         while waiting:
             yield waiting.popleft()
 
-    def _finished(
-        self, batch: list[Piece], parts: list[Pending], failed: dict[int, str], look: Look | None = None
-    ) -> Iterator[VoteChunk]:
+    def _batch(self, pieces: list[Piece], rows: NoisyRows, look: Look | None = None) -> "_Batch":
+        self._batches_begun += 1
+        return _Batch(self._batches_begun, pieces, self._begin(rows), look)
+
+    def _finished(self, batch: "_Batch", failed: dict[int, str]) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
         try:
-            votes, seconds = self._results(parts)
+            votes, seconds = self._results(batch.parts)
         except (
             UnusableModel,
             ServiceUnavailable,
@@ -239,16 +248,18 @@ class Sampler:
             raise
         except Exception as error:
             # One piece is one input. In a batch of several the network is called again for each: one bad input fails alone.
-            if len(batch) == 1:
-                failed[batch[0].work.position] = first_line(error)
+            if len(batch.pieces) == 1:
+                failed[batch.pieces[0].work.position] = first_line(error)
                 return
-            for piece in (replace(p, batch_start=0) for p in batch if p.work.position not in failed):
-                yield from self._finished([piece], self._begin(noisy_rows([piece])), failed)
+            for piece in (replace(p, batch_start=0) for p in batch.pieces if p.work.position not in failed):
+                yield from self._finished(self._batch([piece], noisy_rows([piece])), failed)
             return
-        drawn = batch[-1].batch_start + batch[-1].length
-        # What the last batch of all says about earlier votes is as good as another batch after it.
-        self._again = (look, votes[drawn:]) if look is not None else None
-        for piece in batch:
+        drawn = batch.pieces[-1].batch_start + batch.pieces[-1].length
+        # What the last batch of all says about earlier votes is as good as another batch after it. Of several draws under way the last to be
+        # read need not be the last that was begun.
+        if batch.number > self._last_read:
+            self._last_read, self._again = batch.number, None if batch.look is None else (batch.look, votes[drawn:])
+        for piece in batch.pieces:
             end = piece.batch_start + piece.length
             share = seconds * piece.length / drawn
             yield VoteChunk(piece.work, piece.work_start, votes[piece.batch_start : end], share)
@@ -391,6 +402,15 @@ class Sampler:
             f"the model fails on a batch of {self.batch_size} inputs of shape {tuple(self.input_shape)}: {error}; "
             "check that these are the inputs it is made for"
         )
+
+
+class _Batch(NamedTuple):
+    """A batch that was begun, with its number."""
+
+    number: int
+    pieces: list[Piece]
+    parts: list[Pending]
+    look: Look | None
 
 
 def _all_failed(batch: Sequence[Piece], failed: Mapping[int, str]) -> bool:

@@ -15,7 +15,7 @@ from recert.sampling.inputs import checked_inputs
 from recert.sampling.network import Model
 from recert.sampling.sampler import Sampler
 from recert.sampling.stored import StoredVotes
-from recert.sampling.work import VOTE_SOURCE, ProgressCallback, VoteSource, Work, is_vote_source
+from recert.sampling.work import VOTE_SOURCE, ProgressCallback, VoteChunk, VoteSource, Work, is_vote_source
 from recert.votes import Votes, count_votes
 
 
@@ -140,6 +140,11 @@ def collect_each(
     source: VoteSource, works: Sequence[Work], task: str, progress: ProgressCallback | None = None
 ) -> Iterator[Drawn]:
     """The same, each result as soon as it is whole."""
+    return collected(source.draw(works, task, progress), works, source.classes)
+
+
+def collected(chunks: Iterator[VoteChunk], works: Sequence[Work], classes: int) -> Iterator[Drawn]:
+    """The same of a draw that was asked for already."""
     pieces: list[list[Votes]] = [[] for _ in works]
     seconds, left = [0.0] * len(works), [len(work.samples) for work in works]
     # By identity: two works may be equal, as for an input that is given twice, and hold arrays, which have no hash.
@@ -150,9 +155,9 @@ def collect_each(
         votes = np.concatenate(pieces[i]) if pieces[i] else np.zeros(0, dtype=np.uint8)
         # Memory is that of works under way, not of all of them.
         pieces[i].clear()
-        return Drawn(votes, source.classes, seconds[i])
+        return Drawn(votes, classes, seconds[i])
 
-    for chunk in source.draw(works, task, progress):
+    for chunk in chunks:
         i = number[id(chunk.work)]
         pieces[i].append(chunk.votes)
         seconds[i] += chunk.seconds

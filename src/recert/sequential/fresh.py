@@ -94,6 +94,9 @@ class FreshVotes:
         # No vote multiplies the evidence by more than one over the threshold. A pair moves with the votes: there it is no more than a guess.
         return np.asarray(np.ceil(np.maximum(lacking, 0.0) / -np.log(self._alone[rows, radius])), dtype=np.int64)
 
+    def passes_of_a_noise(self, rows: Ints) -> Floats:
+        return np.ones(len(rows))
+
     def columns(self) -> dict[str, Any]:
         rows = np.arange(len(self._counts))
         return {"top_votes": self._counts[rows, self.classes], "samples": self._drawn.copy()}

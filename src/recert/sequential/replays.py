@@ -154,7 +154,7 @@ class Replays:
             log = self._log_of_rivals(rows[at], where)
             rival = self._noises_needed(rows[at], radius[at], lacking[at], log, growth)
             np.maximum.at(noises, at, np.where(self._ask_pair[rows[at], radius[at]], rival, 0.0))
-        return np.asarray(noises * self._passes_of_a_noise(rows))
+        return np.asarray(noises * self.passes_of_a_noise(rows))
 
     def _noises_needed(self, rows: Ints, radius: Ints, lacking: Floats, log: Floats, growth: Floats) -> Floats:
         """Noises until all levels have enough, or the bound from the whole cache, at this growth of each; inf if there are not so many."""
@@ -176,6 +176,10 @@ class Replays:
         # No noise without a change multiplies the evidence by more than 1 / (1 - slack).
         most = -np.log1p(-np.clip(self._of(radius, self._slack[rows]).max(axis=1), 1e-9, 1 - 1e-9))
         return np.asarray(np.ceil(np.maximum(lacking, 0.0) / most), dtype=np.int64)
+
+    def passes_of_a_noise(self, rows: Ints) -> Floats:
+        only = ~self._ask_pair[rows].any(axis=1) & (self._lost(rows) < FLIPS_BEFORE_GAINS)
+        return np.where(only, self._cached_share(rows, self.classes[rows]), 1.0)
 
     def columns(self) -> dict[str, Any]:
         rows = np.arange(len(self.classes))
@@ -260,10 +264,6 @@ class Replays:
     def _cached_share(self, rows: Ints, classes: Ints) -> Floats:
         """Of the cached votes, those for a class; never none or all."""
         return np.asarray((self._counts[rows, classes] + 0.5) / (self._size + 1.0))
-
-    def _passes_of_a_noise(self, rows: Ints) -> Floats:
-        only = ~self._ask_pair[rows].any(axis=1) & (self._lost(rows) < FLIPS_BEFORE_GAINS)
-        return np.where(only, self._cached_share(rows, self.classes[rows]), 1.0)
 
     def _flips_expected(self, flips: Ints, share: Floats, noises: Ints) -> tuple[Floats, Floats]:
         """Flips per noise that may be hoped for, by those of this input and, where it had few noises, of all inputs; and how many noises

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from recert.certificates import Certificates, Claims, Outcome, Settings
 from recert.noise import Noise
 from recert.sampling import ProgressCallback, VoteSource
-from recert.sequential.rounds import GIVEN_UP, Decided, Question, decide
+from recert.sequential.rounds import GIVEN_UP, UNDER_WAY, Decided, Question, decide
 from recert.sequential.tally import Tally
 
 Ints = NDArray[np.int64]
@@ -50,10 +50,10 @@ def result_of(
     def so_far(decided: Decided) -> Certificates:
         return certificates(tally, decided, question.radii, digests, settings, noise)
 
-    decided = Decided.none_of(len(digests))
-    for decided in decide(tally, question, source, positions, progress, votes_of_a_row=votes_of_a_row):
-        if enough is not None and enough(so_far(decided)):
-            break
+    def is_enough(decided: Decided) -> bool:
+        return enough is not None and enough(so_far(decided))
+
+    decided = decide(tally, question, source, positions, is_enough, progress, votes_of_a_row=votes_of_a_row)
     # Only now is it known what the votes were drawn with: batches become smaller when memory runs out.
     return replace(so_far(decided), settings=replace(settings, numerics=source.numerics))
 
@@ -72,5 +72,6 @@ def certificates(
         runner_up_upper=decided.rival.copy(),
     )
     return Certificates.build(
-        digests, claims, settings, noise, forward_passes=decided.passes, seconds=decided.seconds, nobody=decided.nobody, **tally.columns()
+        digests, claims, settings, noise, forward_passes=decided.passes, seconds=decided.seconds, nobody=decided.nobody,
+        decided=decided.state != UNDER_WAY, **tally.columns(),
     )  # fmt: skip

@@ -66,6 +66,10 @@ class Tally(Protocol):
         """How many more noises it takes at least until so much evidence for a radius is there."""
         ...
 
+    def passes_of_a_noise(self, rows: Ints) -> Floats:
+        """How many passes the next noises of a row take, in the mean: fewer than one where some are counted without being drawn."""
+        ...
+
     def columns(self) -> dict[str, Any]:
         """Counts by the names that `Certificates` has for them."""
         ...
