@@ -3,6 +3,7 @@
 import hashlib
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,25 +21,52 @@ from recert.models.walk_modules import unwrapped
 MOST_SHOWN = 300
 LONGEST_NAME = 1000
 """Of a name that a user gives a model."""
+LARGE = 2**20
+"""Bytes of a tensor that is digested by itself."""
 
 
-def identify(model: nn.Module | Callable[..., Any], name: str | None = None) -> ModelIdentity:
+@dataclass(frozen=True)
+class Structure:
+    """What a model is beside its weights: a digest, and what could not be looked into."""
+
+    digest: str
+    unknown: tuple[str, ...] = ()
+
+
+def identify(
+    model: nn.Module | Callable[..., Any], name: str | None = None, structure: Structure | None = None
+) -> ModelIdentity:
     """Identity of a model. Of a callable there are no weights to digest: its identity is `name`, or "unnamed".
 
-    A module with an attribute that cannot be looked into has no identity either unless it is given a name.
+    A module with an attribute that cannot be looked into has no identity either unless it is given a name. The structure may be known.
     """
     check_name(name)
-    run_as, around = "", [model] if isinstance(model, nn.Module) else []
-    model = unwrapped(model)
-    if isinstance(model, PreparedModel):
-        around += [model, model.network]
-        run_as, model = f" run as {model.inference}", unwrapped(model.network)
-    if not isinstance(model, nn.Module):
+    network = _network_in(model)
+    if not isinstance(network, nn.Module):
         return ModelIdentity("callable", name or "unnamed")
-    structure, unknown = structure_digest(model, f"{name or ''}{run_as}", around)
-    if unknown and name is None:
-        return ModelIdentity(_weights_digest(model), f"{UNKNOWN}{', '.join(dict.fromkeys(unknown))}"[:MOST_SHOWN])
-    return ModelIdentity(_weights_digest(model), structure)
+    structure = structure or structure_of(model, name)
+    if structure.unknown and name is None:
+        return ModelIdentity(_weights_digest(network), f"{UNKNOWN}{', '.join(structure.unknown)}"[:MOST_SHOWN])
+    return ModelIdentity(_weights_digest(network), structure.digest)
+
+
+def structure_of(model: nn.Module | Callable[..., Any], name: str | None = None) -> Structure:
+    """All of a model but its weights; of a callable nothing."""
+    network, inside = _network_in(model), unwrapped(model)
+    if not isinstance(network, nn.Module):
+        return Structure("")
+    run_as, around = "", [model] if isinstance(model, nn.Module) else []
+    if isinstance(inside, PreparedModel):
+        around += [inside, inside.network]
+        run_as = f" run as {inside.inference}"
+    digest, unknown = structure_digest(network, f"{name or ''}{run_as}", around)
+    return Structure(digest, tuple(dict.fromkeys(unknown)))
+
+
+def _network_in(model: nn.Module | Callable[..., Any]) -> Any:
+    """The network itself, without what compiles it and how it is run."""
+    inside = unwrapped(model)
+    return unwrapped(inside.network) if isinstance(inside, PreparedModel) else inside
 
 
 def check_name(name: str | None) -> None:
@@ -81,10 +109,18 @@ def digest_of_tensors(tensors: Mapping[str, Any]) -> str:
 
 
 def _digest_of(parts: Iterator[tuple[str, bytes]]) -> str:
-    digest = hashlib.sha256()
+    digest, small = hashlib.sha256(), bytearray()
     for text, content in parts:
-        digest.update(text.encode())
-        digest.update(content)
+        small += text.encode()
+        # Small ones together: each call of the digest gives the interpreter lock away, and waits for it where other threads compute.
+        if len(content) < LARGE:
+            small += content
+        if len(content) >= LARGE or len(small) >= LARGE:
+            digest.update(small)
+            small.clear()
+        if len(content) >= LARGE:
+            digest.update(content)
+    digest.update(small)
     return digest.hexdigest()
 
 

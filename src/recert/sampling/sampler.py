@@ -16,7 +16,7 @@ from torch import nn
 from recert.errors import ServiceUnavailable, UnusableInputs, UnusableModel, first_line
 from recert.models.classes import kept_by_methods
 from recert.models.description import describe
-from recert.models.digest import identify
+from recert.models.digest import Structure, identify, structure_of
 from recert.models.identity import Description
 from recert.models.inference import PreparedModel
 from recert.models.numerics import Numerics
@@ -38,6 +38,8 @@ from recert.votes import Votes
 
 log = logging.getLogger(__name__)
 
+WORTH_A_LOOK = 4
+"""Batches under way on a device, during which the host has time to look at the network."""
 LARGEST_BATCH_ASKED = 2**20
 """The largest batch size that a cache may record (`recert.cache.limits.BATCH`), so that every batch size can be replayed."""
 
@@ -85,6 +87,7 @@ class Sampler:
         self._some, self._asked_again = SomeVotes(), VotesAskedAgain()
         self._again: tuple[Look, Votes] | None = None
         self._batches_begun = self._last_read = 0
+        self._structure: tuple[int, Structure | None] = (0, None)
 
     @property
     def numerics(self) -> Numerics:
@@ -173,15 +176,18 @@ class Sampler:
         look = self._some.look()
         if not look.works:
             return
-        if identify(self._network.model, self._name) != self.identity:
+        structure = self._structure[1] if self._structure[0] == self._batches_begun else None
+        replay = Draw(self._drawn(look.works, "replaying", None, replaying=False))
+        if self._again is None:
+            replay.begin()  # drawn while the model is looked at
+        if identify(self._network.model, self._name, structure) != self.identity:
             raise UnusableModel(
                 f"the model was changed while its votes were drawn{_what_may(self._network.model)}; {NOT_KEPT}"
             )
         if self._again is not None:
             look, again = self._again
         else:
-            chunks = Draw(self._drawn(look.works, "replaying", None, replaying=False))
-            again = np.concatenate([chunk.votes for chunk in chunks])
+            again = np.concatenate([chunk.votes for chunk in replay])
         half = self._network.dtype not in (torch.float32, torch.float64)
         if (wrong := look.not_confirmed_by(again, same_numerics=not half)) is not None:
             raise UnusableModel(votes_otherwise(wrong, len(again), "drawn before"))
@@ -229,8 +235,15 @@ class Sampler:
             # The depth is read each time: a device lane sets it by how long its batches take.
             while len(waiting) >= self._lane.depth:
                 yield waiting.popleft()
+        self._look_at_structure(len(waiting))
         while waiting:
             yield waiting.popleft()
+
+    def _look_at_structure(self, under_way: int) -> None:
+        """For `check_unchanged`, while a device computes what is under way: what is done to a network's code after the last batch was
+        begun reaches no vote. (What is done to weights on the device may: they are digested when all votes are there.)"""
+        if isinstance(self._lane, DeviceLane) and under_way >= WORTH_A_LOOK:
+            self._structure = (self._batches_begun, structure_of(self._network.model, self._name))
 
     def _batch(self, pieces: list[Piece], rows: NoisyRows, look: Look | None = None) -> "_Batch":
         self._batches_begun += 1

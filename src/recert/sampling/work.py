@@ -92,7 +92,8 @@ VOTE_SOURCE = ("classes", "identity", "digests", "input_shape", "streams", "nois
 
 def is_vote_source(value: Any) -> TypeGuard[VoteSource]:
     """Whether it has all of that, of its own or handed through by `__getattr__`, which isinstance does not see from Python 3.12 on."""
-    return all(hasattr(value, name) for name in VOTE_SOURCE)
+    # What a class has is not asked of the object: a property would be computed.
+    return all(hasattr(type(value), name) or hasattr(value, name) for name in VOTE_SOURCE)
 
 
 def most_samples(source: VoteSource, stream: Stream) -> int:
