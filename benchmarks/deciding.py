@@ -10,6 +10,7 @@ sigma = 0.5 (a beta law with its mean and variance), and a changed network loses
 
 Arms run in turn. `from scratch` is certify(at=...), `from a cache` recertify(at=...); `fixed` draws as many votes, equally many for every input. Each has two
 figures: votes per second of the whole call, and of the time in which votes are drawn, both divided by the rows per second of the bare network.
+That is timed before each arm; on a CPU, which is seldom equally fast for long, in turns with it: a quarter of a second each, with clocks stopped.
 
 With `--pretend` the network is replaced by a queue that is done with a batch when its rows would be, at so many a second, one batch after the other and
 without the host: all that the host does is real.
@@ -19,6 +20,7 @@ import argparse
 import json
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -28,7 +30,7 @@ import torch
 from torch import nn
 
 import recert
-from benchmarks.throughput import bare, network, rate, synchronize
+from benchmarks.throughput import bare, network, rate
 from recert.models.inference import PRECISIONS, prepare
 from recert.noise import Gaussian, Stream
 from recert.noise.stream import NoisyRows
@@ -43,13 +45,14 @@ SHARES = (2.15, 0.67)
 """Of the beta law."""
 FLIPS = 0.01
 ALPHA = 0.001
+TURN = 0.25
 
 
 class Replaced:
     """Samples of a network, whose votes are those of a law: a source of votes. The time in which a draw is under way is measured."""
 
-    def __init__(self, sampler: Sampler, *, changed: bool) -> None:
-        self._sampler, self._changed = sampler, changed
+    def __init__(self, sampler: Sampler, *, changed: bool, turns: "Turns | None" = None) -> None:
+        self._sampler, self._changed, self.turns = sampler, changed, turns
         self.seconds, self.drawn = 0.0, 0
         self._under_way, self._since = 0, 0.0
 
@@ -61,7 +64,7 @@ class Replaced:
 
     def _draw(self, works: Sequence[Work], task: str, progress: Any) -> Steps:
         if not self._under_way:
-            self._since = time.perf_counter()
+            self._since = self.clock()
         self._under_way += 1
         chunks = self._sampler.draw(works, task, progress)
         chunks.begin()
@@ -69,11 +72,40 @@ class Replaced:
         for chunk in chunks:
             samples = np.asarray(chunk.work.samples)[chunk.start : chunk.start + len(chunk.votes)]
             self.drawn += len(chunk.votes)
+            if self.turns is not None:
+                self.turns.take()
             votes = law(chunk.work.position, chunk.work.stream, samples, changed=self._changed)
             yield VoteChunk(chunk.work, chunk.start, votes.astype(chunk.votes.dtype), chunk.seconds)
         self._under_way -= 1
         if not self._under_way:
-            self.seconds += time.perf_counter() - self._since
+            self.seconds += self.clock() - self._since
+
+    def clock(self) -> float:
+        return time.perf_counter() - (0.0 if self.turns is None else self.turns.seconds)
+
+
+class Turns:
+    """The bare network, in turns with something else."""
+
+    def __init__(self, run: Callable[[int], int]) -> None:
+        self._run, self._rows, self._last = run, 1, time.perf_counter()
+        self.seconds, self.rows = 0.0, 0
+
+    def take(self) -> None:
+        started = time.perf_counter()
+        if started - self._last < TURN:
+            return
+        rows = self._run(self._rows)
+        self._last = time.perf_counter()
+        taken = self._last - started
+        self._rows, self.rows, self.seconds = max(1, int(rows / taken * TURN)), self.rows + rows, self.seconds + taken
+
+    def rate(self) -> float:
+        return self.rows / self.seconds
+
+
+Before = Callable[[], tuple[float | None, Turns | None]]
+"""Called before an arm: rows per second of the bare network, or what times it in turns with the arm."""
 
 
 class Unsampled(Replaced):
@@ -121,14 +153,16 @@ class Queue:
         return np.zeros(self._batch_size, dtype=np.uint8), self._each
 
 
-def timed(source: Replaced, run: Any) -> dict[str, float]:
+def timed(source: Replaced, run: Any, before: Before) -> dict[str, float]:
     source.seconds, source.drawn = 0.0, 0
-    started = time.perf_counter()
+    rate, source.turns = before()
+    started = source.clock()
     result = run(source)
-    return {
-        "votes": source.drawn, "seconds": time.perf_counter() - started, "drawing": source.seconds,
-        "certified": float(result.certified.mean()), "passes per input": result.mean_forward_passes,
-    }  # fmt: skip
+    seconds = source.clock() - started
+    found = {"votes": source.drawn, "seconds": seconds, "drawing": source.seconds, "bare": rate or source.turns.rate()}
+    if isinstance(result, recert.Certificates):
+        found |= {"certified": float(result.certified.mean()), "passes per input": result.mean_forward_passes}
+    return found
 
 
 def main() -> None:
@@ -147,7 +181,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
-    sampler, bare_rate = pretended(options) if options.pretend else real(options)
+    sampler, before = pretended(options) if options.pretend else real(options)
     votes_of_original = cached(options, sampler)
     source, changed = Replaced(sampler, changed=False), Replaced(sampler, changed=True)
     arms = {
@@ -167,17 +201,10 @@ def main() -> None:
     found: dict[str, list[dict[str, float]]] = {name: [] for name in (*arms, "fixed")}
     for _ in range(options.rounds):
         for name, (votes, run) in arms.items():
-            rows = bare_rate()
-            found[name].append(timed(votes, run) | {"bare": rows})
+            found[name].append(timed(votes, run, before))
         each = round(found["from scratch"][-1]["votes"] / options.images)
-        rows, one = bare_rate(), Replaced(sampler, changed=False)
-        started = time.perf_counter()
-        for _chunk in one.draw([Work(i, Stream.ESTIMATION, range(each)) for i in range(options.images)]):
-            pass
-        synchronize(options.device)
-        found["fixed"].append(
-            {"votes": one.drawn, "seconds": time.perf_counter() - started, "drawing": one.seconds, "bare": rows}
-        )
+        works = [Work(i, Stream.ESTIMATION, range(each)) for i in range(options.images)]
+        found["fixed"].append(timed(source, lambda s, works=works: deque(s.draw(works), 0), before))
     print(
         f"{options.network} {options.precision} on {options.device}, batches of {sampler.batch_size}, {options.images} images"
         if not options.pretend
@@ -197,22 +224,24 @@ def main() -> None:
             json.dump({"options": vars(options), "batch size": sampler.batch_size, "rounds": found}, file, indent=1)
 
 
-def real(options: argparse.Namespace) -> tuple[Sampler, Callable[[], float]]:
-    """A network, and what measures the rows per second of the bare one."""
+def real(options: argparse.Namespace) -> tuple[Sampler, Before]:
+    """A network, and what times the bare one."""
     model, shape, _ = network(options.network, options.device)
     prepared = prepare(model, precision=options.precision, compile=options.compile)
     images = np.random.default_rng(0).random((options.images, *shape), dtype=np.float32)
     sampler = Sampler(prepared, images, noise=NOISE, seed=0, batch_size=options.batch_size)
     batch = torch.rand(sampler.batch_size, *shape, device=options.device, dtype=PRECISIONS[options.precision])
     ready = bare(prepared, batch.to(memory_format=torch.channels_last))
-    return sampler, lambda: rate(ready, options.device, 1.0)
+    if options.device == "cpu":
+        return sampler, lambda: (None, Turns(ready))
+    return sampler, lambda: (rate(ready, options.device, 1.0), None)
 
 
-def pretended(options: argparse.Namespace) -> tuple[Sampler, Callable[[], float]]:
+def pretended(options: argparse.Namespace) -> tuple[Sampler, Before]:
     images = np.random.default_rng(0).random((options.images, 4), dtype=np.float32)
     sampler = Sampler(nn.Linear(4, 10).eval(), images, noise=NOISE, seed=0, batch_size=options.batch_size or 8_192)
     sampler._lane = Queue(sampler.batch_size, options.pretend)
-    return sampler, lambda: float(options.pretend)
+    return sampler, lambda: (float(options.pretend), None)
 
 
 def cached(options: argparse.Namespace, sampler: Sampler) -> recert.Cache:
