@@ -10,7 +10,7 @@ demo: $(VENV)/.demo  ## certify a small network, change it, re-certify it, and s
 	$(BIN)/recert demo
 
 test: setup check chromium  ## lint, types, tests
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --dist loadfile
 
 chaos: setup  ## real faults that take long: lost nodes, killed drivers, a clock that jumps
 	-@command -v faketime > /dev/null || apt-get install -qq faketime

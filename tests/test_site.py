@@ -150,7 +150,7 @@ def test_search_finds_a_word_in_pages_opened_from_disk(visit: Visit) -> None:
     result.wait_for(timeout=20_000)
     assert "Clopper" in visit.page.locator(".md-search-result__list").inner_text()
     result.click()
-    assert "Clopper" in visit.page.locator("article").inner_text()
+    assert "clopper" in visit.page.locator("article").inner_text().lower()  # in some pages only the name of a function
 
 
 def test_both_themes_are_there(visit: Visit) -> None:
