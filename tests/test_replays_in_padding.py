@@ -6,9 +6,11 @@ import torch
 
 from recert import Gaussian
 from recert.errors import UnusableModel
+from recert.models import digest
 from recert.models.identity import ModelIdentity
 from recert.noise import Stream
-from recert.sampling import Sampler, Work, check_unchanged, collect, replays
+from recert.sampling import Sampler, Work, check_unchanged, collect, replays, sampler
+from recert.sampling.work import noisy_rows, pack
 
 BATCH, FIRST = 128, 64
 INPUTS = np.linspace(0, 1, 4 * 6, dtype=np.float32).reshape(4, 6)
@@ -95,6 +97,42 @@ def test_of_two_draws_under_way_the_batch_that_was_begun_last_counts() -> None:
     list(first)
     assert again is not None
     assert source._again is again
+
+
+class Scaled(torch.nn.Module):
+    """Votes alike whatever the scale is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 1.0
+        self.eval()
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return self.scale * torch.stack([-batch.sum(dim=1), batch.sum(dim=1)], dim=1)
+
+
+@pytest.mark.parametrize("again", ["drawn", "begun again"])
+def test_a_look_at_the_network_while_a_device_computes_counts_for_earlier_batches_only(
+    again: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device the code of a network is looked at while the last batches are computed. Here the lane of a CPU stands for a device's."""
+    monkeypatch.setattr(sampler, "identify", digest.identify)
+    net = Scaled()
+    source = Sampler(net, INPUTS, noise=Gaussian(0.5), seed=0, batch_size=BATCH)
+    monkeypatch.setattr(sampler, "DeviceLane", type(source._lane))
+    monkeypatch.setattr(source._lane, "depth", 8)
+    collect(source, [Work(0, Stream.ESTIMATION, range(6 * BATCH))], "")
+    with monkeypatch.context() as patch:
+        patch.setattr(digest, "structure_digest", None)  # it was looked at already
+        check_unchanged(source)
+    net.scale = 2.0
+    few = [Work(1, Stream.ESTIMATION, range(BATCH))]
+    if again == "drawn":
+        collect(source, few, "")
+    else:  # as when memory runs out
+        source._begin(noisy_rows(next(pack(few, BATCH))))
+    with pytest.raises(UnusableModel, match="was changed while its votes were drawn"):
+        check_unchanged(source)
 
 
 def test_a_draw_that_is_begun_has_its_batches_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

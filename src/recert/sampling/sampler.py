@@ -246,8 +246,8 @@ class Sampler:
             self._structure = (self._batches_begun, structure_of(self._network.model, self._name))
 
     def _batch(self, pieces: list[Piece], rows: NoisyRows, look: Look | None = None) -> "_Batch":
-        self._batches_begun += 1
-        return _Batch(self._batches_begun, pieces, self._begin(rows), look)
+        parts = self._begin(rows)
+        return _Batch(self._batches_begun, pieces, parts, look)
 
     def _finished(self, batch: "_Batch", failed: dict[int, str]) -> Iterator[VoteChunk]:
         """Votes of a batch, piece by piece. If the network raises, each input is tried alone; those that raise are added to `failed`."""
@@ -279,6 +279,8 @@ class Sampler:
 
     def _begin(self, wanted: NoisyRows) -> list[Pending]:
         """Start a batch; in parts if memory ran out and batches have become smaller since it was packed."""
+        # Also those that are begun again when memory ran out: the model may be another by then.
+        self._batches_begun += 1
         starts = range(0, len(wanted.rows), self.batch_size)
         return [self._begin_part(wanted.part(start, self.batch_size)) for start in starts]
 
