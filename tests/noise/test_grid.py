@@ -82,6 +82,18 @@ def test_numbers_are_drawn_from_64_bits_as_the_table_says() -> None:
             assert round(float(got[sample, element])) == (column if rest < threshold else alias) - table.largest
 
 
+def test_at_the_threshold_itself_the_alias_is_drawn() -> None:
+    """Random words hardly ever meet it."""
+    table = alias_table(0.5, 255)
+    for column, entry in list(enumerate(table.entries.tolist()))[::100]:
+        threshold, alias = divmod(entry, 2**table.bits)
+        for rest, drawn in ((threshold - 1, column), (threshold, alias)):
+            if rest >= 0:
+                high, low = divmod(column << 64 - table.bits | rest, 2**32)
+                number = on_cpu._drawn(np.uint32(high), np.uint32(low), table.entries, table.bits, table.largest)
+                assert int(number) == drawn - table.largest
+
+
 def test_the_noise_has_the_rounded_law() -> None:
     drawn = perturb(torch.zeros(1, 100), np.array([5], np.uint64), rows(2_000), Gaussian(0.5, grid=1 / 16)).numpy()
     counts = Counter(np.rint(drawn * 16).astype(int).ravel().tolist())
